@@ -8,7 +8,7 @@ from importlib import import_module
 
 
 def main() -> None:
-    """Runs `aclgrad-server probe` or `token`, without what only a server needs, the doctor, or else the server."""
+    """Runs `probe`, `token` or `doctor` without loading the server, or else the server."""
     command = "".join(sys.argv[1:2])
     if command in ("probe", "token", "doctor"):
         import_module(f"aclgrad_server.{command}").main(sys.argv[2:], f"aclgrad-server {command}")
@@ -20,7 +20,7 @@ def main() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     faulthandler.enable(2)
-    # Imports make objects that stay. Whoever has loaded what it runs enables it again.
+    # Imported objects stay, so collecting them is wasted time. Each command enables it again after its imports.
     gc.disable()
     # gRPC's core reads this on import. Otherwise it would write to standard error itself, and block on a slow reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -1,4 +1,4 @@
-"""What CANN takes from its environment: variables, pinned memory, a working directory, and a folder for its log."""
+"""CANN's environment: variables, pinned memory, the working directory, and the folder of its log."""
 
 import os
 import resource
@@ -15,9 +15,9 @@ _LEFT_UNSET: Final = {
     "ASCEND_LAUNCH_BLOCKING": "each launch waits for its kernel, and graphs have failed with 107027",
     "ACL_OP_INIT_MODE": "operators are loaded later, which has ended jobs that run without it",
 }
-"""Variables that help to find an error in a training job, and what they do to a server."""
+"""Debugging variables of training jobs, and their effect on a server."""
 _CUSTOM: Final = "ASCEND_CUSTOM_OPP_PATH"
-# CANN's page of the variable names a package, <path>/vendors/NAME, or the folder of its library, <path>/op_api/lib.
+# CANN's documentation names a package, <path>/vendors/NAME, or the folder of its library, <path>/op_api/lib.
 _OPERATORS: Final = ("op_api/lib/libcust_opapi.so", "libcust_opapi.so", "op_impl")
 _BELOW: Final = ("vendors/*", "*")
 """Where a package is if the variable names a folder above it."""
@@ -33,7 +33,7 @@ _LOG: Final = "CANN: log"
 
 
 def examine(environment: Mapping[str, str], host_pointers: bool = False) -> Iterator[Row]:
-    """Yields each variable of CANN that is set, and whether limits and folders suffice; nothing of it stops a start.
+    """Yields the CANN variables that are set, and whether limits and folders suffice; none of it prevents a start.
 
     With `host_pointers`, devices read the host's memory, and nothing is pinned.
     """
@@ -46,7 +46,7 @@ def examine(environment: Mapping[str, str], host_pointers: bool = False) -> Iter
 
 
 def log_folder(environment: Mapping[str, str]) -> Path:
-    """Returns where CANN writes the logs of its processes, its plog."""
+    """Returns the folder of CANN's process logs (plog)."""
     if path := environment.get("ASCEND_PROCESS_LOG_PATH"):
         return Path(path)
     if path := environment.get("ASCEND_WORK_PATH"):

@@ -27,7 +27,7 @@ from aclgrad_server.supervisor.cards import ask_runtime, probes_in_child, worker
 log = logging.getLogger(__name__)
 
 _METAVARS: Final = {"Path": "FILE", "ByteSize": "SIZE", "float": "SECONDS", "int": "INTEGER", "bool": "[true|false]"}
-"""The values of a setting for the help, by a type in its annotation; others are texts."""
+"""Names of a setting's values in the help, by the type of its annotation; others are texts."""
 
 
 def _metavar(annotation: Any) -> str:
@@ -78,7 +78,7 @@ def main(**flags: Any) -> int:
         log.warning("%s is not a setting of the server; see --help", name)
     try:
         runtime = cache(partial(ask_runtime, settings))
-        # One thread, so that the runtime is asked once; meanwhile the libraries of what runs are loaded.
+        # In a thread, so that the libraries load meanwhile; one thread, so that the runtime is asked once.
         with ThreadPoolExecutor(1) as thread:
             asked = thread.submit(workers_of, settings, runtime)
             probes = thread.submit(probes_in_child, settings, runtime)
@@ -95,7 +95,7 @@ def main(**flags: Any) -> int:
 
 
 def _load(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> Callable[[bool], int]:
-    """Returns what runs one process or several, which takes whether a child of each makes the first calls."""
+    """Returns the function that runs one process or several; it takes whether child processes probe operators."""
     import asyncio
 
     if len(cards) > 1:
@@ -130,6 +130,6 @@ def run() -> int:
 
 
 def _form_before_settings(flags: Mapping[str, Any]) -> Form:
-    """Returns the form of a message about the settings, which decide the form of the others; on a terminal, text."""
+    """Returns the log format for messages about the settings themselves; on a terminal, text."""
     asked = flags.get("log_format") or os.environ.get(variable_of("log_format"))
     return logs.form_of("text" if asked == "text" else "auto")

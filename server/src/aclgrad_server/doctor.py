@@ -61,7 +61,7 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     2 after wrong usage. What a running server suffers from is on its status page, and `aclgrad status` says it.
     """
     given = given_flags(server_command.make_context("aclgrad-server", list(flags)).params)
-    # What the server would log is in the rows.
+    # The rows have what the server would log.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         exit_code = report(_rows(given, with_device), as_json)
@@ -69,7 +69,7 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
         click.echo("aclgrad-server doctor: interrupted", err=True)
         exit_code = _INTERRUPTED
     except BrokenPipeError:
-        raise  # click ends the program without a word
+        raise  # click would end the program silently
     except OSError as error:
         raise click.ClickException(f"the rows cannot be written: {error.strerror or error}") from error
     # A driver may have threads that would keep the interpreter from ending.
@@ -83,7 +83,7 @@ def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
         yield from (failed("settings", line, "see aclgrad-server --help") for line in error.args)
         return
     yield from of_settings(settings, given, os.environ)
-    # Once: a library that hangs takes its whole limit.
+    # Once: a hung library takes its whole limit.
     runtime = ask_runtime(settings)
     cards = workers_of(settings, lambda: runtime)
     yield from of_start(settings, len(cards), runtime)
@@ -102,7 +102,7 @@ def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mappi
 
 
 def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Iterator[Row]:
-    """Yields what a start would refuse or warn of, all of it at once."""
+    """Yields everything that a start would refuse or warn of."""
     on_card = -(-worker_count // len(settings.device or range(runtime.count or 1)))
     others = worker_count if worker_count > 1 else 0
     checks: dict[str, Callable[[], object]] = {
@@ -129,7 +129,7 @@ def of_start(settings: Settings, worker_count: int, runtime: Runtime) -> Iterato
 
 
 def _shown(settings: Settings, runtime: Runtime) -> str:
-    """Says which library shows how many devices; raises StartError without one, or without one of the settings."""
+    """Returns the library and its number of devices; raises StartError if one of the settings, or any, is missing."""
     if (count := runtime.count) is None:
         raise StartError(runtime.problem)
     if missing := [index for index in settings.device or (0,) if not 0 <= index < count]:
@@ -138,7 +138,7 @@ def _shown(settings: Settings, runtime: Runtime) -> str:
 
 
 def _of_devices(settings: Settings, cards: Sequence[int], probes: bool) -> Iterator[Row]:
-    """Yields of each device whether it opens and passes the self-test, in a process of its own: a driver may hang."""
+    """Opens and tests each device in a process of its own, because a driver may hang; yields a row for each."""
     # Each process sees one device; a fork would have our threads' locks.
     context = multiprocessing.get_context("spawn")
     for index, on_card in Counter(cards).items():

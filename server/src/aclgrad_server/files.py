@@ -1,4 +1,4 @@
-"""Files that the server trusts: who else may change them, and what they hold as of their last change."""
+"""Files that the server trusts: checks of their permissions, and contents that follow changes."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ class UnusableFileError(StartError, ValueError):
 def read_trusted(path: Path, *, is_key: bool = False) -> bytes:
     """Returns a file's content; raises UnusableFileError if everybody can change it, or if others can read a key."""
     try:
-        # If it is a pipe, nobody waits for one who writes to it.
+        # Does not wait for the writer of a pipe.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -44,17 +44,17 @@ def read_trusted(path: Path, *, is_key: bool = False) -> bytes:
 
 
 def read_trusted_toml(path: Path) -> dict[str, Any]:
-    """Returns what a TOML file holds that not everybody can change; raises UnusableFileError."""
+    """Returns the content of a TOML file; raises UnusableFileError, also if everybody can change it."""
     content = read_trusted(path)
     try:
         return tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
-        # Also for a number of thousands of digits, and for thousands of brackets.
+        # Other errors: a number of thousands of digits, or thousands of brackets.
         raise UnusableFileError(f"{path} is no TOML: {error}") from error
 
 
 def check_trusted(path: Path) -> None:
-    """Raises UnusableFileError if everybody can change a file. Whoever opens it says if it is not there."""
+    """Raises UnusableFileError if everybody can change a file; a missing file is reported when it is opened."""
     with suppress(OSError):
         _check(path, path.stat(), is_key=False)
 
@@ -73,20 +73,20 @@ def _check(path: Path, status: os.stat_result, is_key: bool) -> None:
 
 
 class Reloaded(Generic[Value]):
-    """What files hold: `value` follows their changes, and stays as it is while they cannot be used."""
+    """The content of files: `value` follows their changes, and keeps the last usable one."""
 
     def __init__(self, what: str, files: Sequence[Path], read: Callable[[], Value]) -> None:
         """Raises what `read` raises: an UnusableFileError if the files cannot be used."""
         self._what = what
         self._files = files
         self._read = read
-        # Before they are read: a change amid that is seen by the next look.
+        # Before they are read, so that the next check sees a change made meanwhile.
         self._seen = self._state()
         self._problem: str | None = None
         self.value = read()
 
     def look(self) -> None:
-        """Reads the files again if they have changed, and as long as they cannot be used."""
+        """Rereads the files if they have changed, or could not be used last time."""
         seen, problem = self._state(), None
         if seen == self._seen and self._problem is None:
             return
@@ -94,7 +94,7 @@ class Reloaded(Generic[Value]):
             self.value = self._read()
             log.info("%s: read again", self._what)
         except Exception as error:
-            # The next look tries again: files may be open to the full, or a certificate not be valid yet.
+            # The next check tries again: file descriptors may be exhausted, or a certificate not valid yet.
             problem = str(error)
             if (seen, problem) != (self._seen, self._problem):
                 told = "the new %s cannot be used, the last one stays: %s"
@@ -111,7 +111,7 @@ class Reloaded(Generic[Value]):
 
 
 def watch_files(files: Sequence[Reloaded[Any]], end: threading.Event, interval_s: float = LOOK_INTERVAL_S) -> None:
-    """Looks at files on a thread of its own, because a disk may hang, until the event is set."""
+    """Checks files on a thread of its own, because a disk may hang, until the event is set."""
 
     def look() -> None:
         while not end.wait(interval_s):

@@ -1,6 +1,6 @@
-"""Limits on what clients may send or hold, besides the settings and `aclgrad.wire.limits`, which clients know.
+"""Limits of clients beyond the settings and `aclgrad.wire.limits`, which clients know.
 
-The docstring of each is its row on the site's page of limits: what it bounds, and what happens beyond it.
+Each docstring is a row on the site's page of limits: what the limit bounds, and what happens beyond it.
 """
 
 from typing import Final
@@ -19,24 +19,24 @@ SMALL_S: Final = 0.001
 """Time of a small call by its work and the device's pace, at most. Small calls have slots, a queue and memory of their
 own."""
 MAX_WAITING_SMALL_CALLS: Final = 2048
-"""Small calls that wait: about what the event loop answers within a second, fewer if the device is slow. Beyond:
+"""Small calls that wait: about as many as the event loop answers in a second, fewer if the device is slow. Beyond:
 SERVER_BUSY."""
 SMALL_POOL_BYTES: Final = 2 * MIB
-"""Device memory for small calls besides that of their tensors: what the pool takes from a device at once."""
+"""Device memory for small calls besides their tensors: the pool's unit of allocation from a device."""
 GROUP_S: Final = 0.02
-"""Time of the steps of a program that run together, about; other calls get slots between groups."""
+"""Approximate time of the steps of a program that run together; other calls get slots between groups."""
 GROUP_STEPS: Final = 256
 """Steps of a program that run together, at most: the event loop hands them to the device at once."""
 GROUP_BYTES: Final = 4 * MIB
-"""Tensors in chunks that the steps which run together bring, about: these wait for all of them."""
+"""Approximate bytes of tensors in chunks for steps that run together, which wait for all of them."""
 KEPT_PROGRAMS_BYTES: Final = 64 * MIB
-"""Programs that are kept as they were planned, so that the next one with the same bytes beside its tensors is not
-checked again. Beyond: those that were not used for the longest time are forgotten."""
+"""Plans of programs that are cached: a later program with the same bytes beside its tensors is not checked again.
+Beyond: the least recently used are evicted."""
 STEP_OBJECTS_BYTES: Final = 4096
-"""Counted for each step of a kept program besides its bytes."""
+"""Counted for each step of a cached program besides its bytes."""
 REPLY_BYTES: Final = 256 * MIB
-"""Replies that clients have not fetched, with chunks on their way in either direction; twice the largest message if
-that is more. Beyond: calls wait."""
+"""Replies that clients have not fetched, and chunks in flight in both directions; at least twice the largest message.
+Beyond: calls wait."""
 CHECKED_SHARE: Final = 0.25
 """Share of the process's memory for inputs, such as indices, that come in chunks or from shared memory and are checked
 before a card has them, and for masks made of indices; the host library has them in its pool. Beyond: calls wait, or get
@@ -47,15 +47,15 @@ RECEIVE_BYTES_PER_S: Final = 400e6
 """Messages a second from one caller while others call: gRPC copies them on the event loop at twice this rate. Beyond:
 its messages wait."""
 CANCELLED_BYTES: Final = 4 * MIB
-"""Counted for a call that ends while its message is received, because gRPC's core may have dropped as many."""
+"""Messages counted for a call that ends while its message is received, because gRPC's core may have dropped as many."""
 LONGEST_PAUSE_S: Final = 1.0
-"""A message waits for at most this time because of what its caller sent before."""
+"""The longest wait of a message because of its caller's earlier messages."""
 REFUSALS_PER_S: Final = 400
 """Unknown callers of one address that are refused at once. Beyond: the refusal waits."""
 LONGEST_REFUSAL_S: Final = 5.0
 """The longest wait of such a refusal."""
 LONG_S: Final = 1.0
-"""Work that takes longer never gets the last slot, also while nobody else calls."""
+"""Work that takes longer never gets the last slot, even if nobody else calls."""
 PROGRAM_S: Final = 3600.0
 """Work of a program at the device's pace, as long as each step has that of a step: LIMIT_EXCEEDED beyond. Other calls
 run between its groups, and its deadline ends it earlier."""
@@ -64,17 +64,17 @@ LEAST_ALLOWED_S: Final = 1.0
 each element of its inputs. Beyond: LIMIT_EXCEEDED."""
 
 MAX_ROI_WORK: Final = 2**37
-"""Work of one RoI align, in samples and cells over all channels, which only its boxes tell: at most this, and no more
-than the work of a step. Beyond: LIMIT_EXCEEDED."""
+"""Work of one RoI align, in samples and cells over all channels, known only from its boxes: at most this, and at most
+the work of a step. Beyond: LIMIT_EXCEEDED."""
 
 MAX_PENDING_CALLS: Final = 10_000
-"""Calls that gRPC's core keeps until the event loop takes them. Beyond: it refuses some, at random, as CANCELLED."""
+"""Calls that gRPC's core queues until the event loop takes them. Beyond: it refuses some, at random, as CANCELLED."""
 
 PROGRESS_BYTES: Final = MIB
-"""What a chunked call has to move within `--client-timeout-s`. Otherwise: CLIENT_TOO_SLOW."""
+"""Bytes that a chunked call has to transfer within `--client-timeout-s`. Otherwise: CLIENT_TOO_SLOW."""
 
 MAX_STREAMS: Final = 32
-"""Calls at once on one connection. Beyond: clients keep further ones back by themselves."""
+"""Calls at once on one connection. Beyond: clients delay further ones by themselves."""
 MAX_ENDED_STREAMS: Final = 3 * MAX_STREAMS
 """Streams of a connection that have ended and that gRPC's core has not yet freed: an honest client may end all of its
 calls, begin as many and end these. Resets add dead calls that delay live ones. Beyond: the core refuses new streams."""
@@ -97,4 +97,4 @@ MEMORY_HARD_LIMIT: Final = 0.95
 """Share of the process's memory. Beyond: new calls get SERVER_BUSY."""
 
 FLUSH_S: Final = 1.5
-"""The time that a server that stops gives the collector for the last spans. Beyond: they are lost."""
+"""Time to send the last spans to the collector when a server stops. Beyond: they are lost."""

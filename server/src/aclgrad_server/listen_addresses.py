@@ -1,4 +1,4 @@
-"""The addresses that a server listens on: their form, who reaches them, and how clients are told of them."""
+"""The addresses that a server listens on: their form, their exposure, and the name that clients see."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def host_and_port(address: str, other: str) -> str:
 
 
 def checked(addresses: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the addresses, or raises ValueError for one that nobody could listen on."""
+    """Returns the addresses; raises ValueError if one cannot be listened on."""
     for address in addresses:
         if not (address.startswith(UNIX) and address != UNIX):
             host_and_port(address, "unix:path")
@@ -47,7 +47,7 @@ def is_local(address: str) -> bool:
 
 
 def dangers(listen: Sequence[str], has_tls: bool, has_client_ca: bool, has_identities: bool) -> Iterator[str]:
-    """Yields what a server that is open to the network should be warned of."""
+    """Yields warnings for a server that is open to the network."""
     if all(map(is_local, listen)):
         return
     if not has_tls and has_identities:
@@ -57,7 +57,7 @@ def dangers(listen: Sequence[str], has_tls: bool, has_client_ca: bool, has_ident
 
 
 def check_exposure(listen: Sequence[str], has_tls: bool, is_insecure: bool) -> None:
-    """Raises ValueError if a listener would be open to the network without TLS and nobody has said that it may be."""
+    """Raises ValueError if a listener would be open to the network without TLS or --insecure."""
     if not (has_tls or is_insecure) and (exposed := [address for address in listen if not is_local(address)]):
         raise ValueError(
             f"--listen {', '.join(exposed)} would be open to the network without encryption; give --tls-certificate "
@@ -66,7 +66,7 @@ def check_exposure(listen: Sequence[str], has_tls: bool, is_insecure: bool) -> N
 
 
 def name_of(addresses: Sequence[str]) -> str:
-    """Returns what a server calls itself in trailers: its first address, as text that metadata takes.
+    """Returns the server's name in trailers: its first address, as text that metadata takes.
 
     A wildcard becomes the machine's name.
     """

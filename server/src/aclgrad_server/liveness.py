@@ -1,4 +1,4 @@
-"""Whether the process lives and takes calls: its main loop, its background tasks, and its readiness."""
+"""Liveness of the main loop and of background tasks, and readiness for calls."""
 
 import asyncio
 import logging
@@ -13,16 +13,16 @@ log = logging.getLogger(__name__)
 BEAT_INTERVAL_S: Final = 0.05  # how often the main loop is expected to beat
 BEAT_LIMIT_S: Final = 10.0
 """Age of a heartbeat that means a hung loop, far more than an overloaded process needs: busy ones are not restarted."""
-RETRY_S: Final = 0.05  # after a look that failed
+RETRY_S: Final = 0.05  # after a failure
 FAILURES_LIMIT_S: Final = 10.0
-"""A background task whose looks have failed for so long protects nothing any more, and ends."""
+"""A background task that has failed for this long ends."""
 
 Look = Callable[[], Awaitable[float | None]]
-"""What a background task does again and again: returns the seconds until the next time, or None after the last."""
+"""One round of a background task: returns the seconds until the next round, or None after the last."""
 
 
 class Heartbeat:
-    """Says whether the main loop and its background tasks still run, also to systemd. Any thread may ask."""
+    """Reports whether the main loop and its background tasks still run, also to systemd. Any thread may ask."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class Heartbeat:
 
     @property
     def age_s(self) -> float:
-        """The seconds since the last beat; before the first one, since it was made."""
+        """The seconds since the last beat, or since its creation."""
         return self._clock() - self._last_s
 
     def failure(self) -> str | None:
@@ -55,11 +55,11 @@ class Readiness:
 
     def __init__(self) -> None:
         self.reason: str | None = "starting"
-        """Why calls are not welcome, in a word or two for the public; None if they are."""
+        """Why calls are not welcome, in public words; None if they are."""
         self.is_for_good = False
-        """Whether nothing in this process makes them welcome again: its device is unfit."""
+        """Whether calls are never welcome again in this process, because its device is unfit."""
         self.changed = asyncio.Event()
-        """Is set, and replaced, when the reason changes or the heartbeat ends."""
+        """Set, and then replaced, when the reason changes or the heartbeat ends."""
         self.watch_count = 0
         """How many clients watch it."""
 
@@ -74,9 +74,9 @@ class Readiness:
 
 
 class BackgroundTasks:
-    """Tasks of the main loop without which the process does not count as alive, until `stop`.
+    """Tasks of the main loop that have to run for the process to count as alive, until `stop`.
 
-    A look that fails is logged and made again. A task that ends by an exception all the same ends the heartbeat.
+    A failed round is logged and repeated. A task that still ends by an exception ends the heartbeat.
     """
 
     def __init__(self, heartbeat: Heartbeat, on_failure: Callable[[], None] = lambda: None) -> None:
@@ -90,7 +90,7 @@ class BackgroundTasks:
         self._tasks.append(task)
 
     async def stop(self) -> None:
-        """Returns when every task has ended: until then, they hold what they look at."""
+        """Returns when every task has ended and released its objects."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -98,7 +98,7 @@ class BackgroundTasks:
     def _end(self, task: "asyncio.Task[None]") -> None:
         if task.cancelled() or task.exception() is None:
             return
-        # First of all: if the log fails, the process is still found dead.
+        # First: even if the log fails, the process counts as dead.
         self._heartbeat.end = self._heartbeat.end or f"the background task {task.get_name()!r} has ended; see the log"
         self._on_failure()
         log.error("the background task %r has ended; restart the process", task.get_name(), exc_info=task.exception())

@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_LINES: Final = 4096  # that wait to be written: some megabytes at most
-MAX_LOGGED: Final = 1000  # of a text that may hold what a client sent
-FLUSH_LIMIT_S: Final = 1.0  # how long the end of the process waits for those who read its log
+MAX_LINES: Final = 4096  # waiting lines: a few megabytes at most
+MAX_LOGGED: Final = 1000  # of a text that may come from a client
+FLUSH_LIMIT_S: Final = 1.0  # the exit waits this long for the log's reader
 _STDERR: Final = 2
 _GRPC: Final = "grpc._cython.cygrpc"
 UNKNOWN: Final = "-"
-"""Stands in text for what is not known; JSON leaves such a field out."""
+"""An unknown value in text; JSON omits the field."""
 
 
 def fields(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the `extra` of a log line: what JSON says beside the message."""
+    """Returns the `extra` of a log line: the fields of JSON beside the message."""
     return {"fields": told}
 
 
 def escaped(text: str) -> str:
-    """Returns text that stays on its line, and is what it seems to be: no character moves the cursor or is hidden."""
+    """Returns text that stays on its line: characters that hide or move the cursor are escaped."""
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
@@ -68,10 +68,9 @@ class TextForm(logging.Formatter):
 
 
 class JsonForm(JsonFormatter):
-    """Writes one object for each event: time, level, logger, message, what is known of the call, and the traceback.
+    """Writes one object for each event: time, level, logger, message, fields of the call, and traceback.
 
-    Those of a worker have its number as `worker`. All but ASCII is escaped, so that no reader takes a character for the
-    end of the line.
+    Lines of a worker have its number as `worker`. Non-ASCII characters are escaped, so that none is read as a line end.
     """
 
     converter = staticmethod(time.gmtime)
@@ -102,20 +101,19 @@ Form = TextForm | JsonForm
 
 
 class LineHandler(QueueHandler):
-    """Queues lines for a thread that writes them to a file, in order, and drops those that are too many.
+    """Queues lines for a thread that writes them to a file in order, and drops lines if the queue is full.
 
-    A line after them says how many were dropped. The queue is no `Queue`: a destructor that logs in the middle of `put`
-    would wait for the lock of `Queue` for ever.
+    A later line says how many were dropped. It is not a `Queue`: a destructor that logs during `put` would deadlock.
     """
 
     def __init__(self, file: int = _STDERR, form: Form | None = None) -> None:
-        """Takes an open file, which it does not close, and the form of the lines, text by default."""
+        """Takes an open file, which it does not close, and the format of lines, text by default."""
         queue: SimpleQueue[Any] = SimpleQueue()
         super().__init__(queue)
         self.setFormatter(form or TextForm())
         self._lines = queue
         self.dropped_lines = self._told = 0
-        # Its thread is a daemon, which never ends if the file's reader stops: nobody calls `stop`.
+        # A daemon thread, which may never end if the file's reader stops; nobody calls `stop`.
         QueueListener(queue, _Writer(file)).start()
 
     def prepare(self, record: logging.LogRecord) -> str:
@@ -133,7 +131,7 @@ class LineHandler(QueueHandler):
         self.enqueue(self._own_line("ERROR", f"a line of {record.pathname}:{record.lineno} cannot be formatted"))
 
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:  # type: ignore[override]
-        """Waits, at most for the limit, until everything queued so far is written; says whether it is."""
+        """Waits until everything queued so far is written; returns whether it was within the limit."""
         self._tell_dropped()
         reached = threading.Event()
         self._lines.put(reached)
@@ -149,7 +147,7 @@ class LineHandler(QueueHandler):
 
 
 class _Writer(logging.Handler):
-    """Writes lines to the descriptor: a thread that blocks with the lock of `sys.stderr` would prevent an exit."""
+    """Writes lines to the descriptor: a blocked thread that holds the lock of `sys.stderr` would prevent an exit."""
 
     def __init__(self, file: int) -> None:
         super().__init__()
@@ -167,7 +165,7 @@ class _Writer(logging.Handler):
                 # Another process that shares the descriptor has made it non-blocking.
                 select.select([], [self._file], [])
             except OSError:
-                break  # closed, or its reader is gone: there is nobody to tell
+                break  # closed, or without a reader
         return True
 
 
@@ -194,18 +192,18 @@ def configure(level: str, form: Form) -> None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Drops gRPC's tracebacks for replies whose client has gone, which are normal."""
+    """Drops gRPC's tracebacks for replies to clients that have gone."""
     return not record.getMessage().startswith("ExecuteBatchError raised in core")
 
 
 def _raised(arguments: Any) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """Returns the exception of a hook's arguments, in the form that logging takes."""
+    """Returns the exception of a hook's arguments, in logging's form."""
     kind = arguments.exc_type
     return kind, arguments.exc_value or kind(), arguments.exc_traceback
 
 
 def last_words(form: Form, *lines: str) -> None:
-    """Writes to standard error before the process ends, after what was logged; waits only for a moment."""
+    """Writes to standard error before the process ends, after all log lines; waits only for a moment."""
     logging.shutdown()
     handler = LineHandler(form=form)
     for line in lines:

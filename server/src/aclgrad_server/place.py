@@ -1,4 +1,4 @@
-"""The place of a worker among those of its host, and how its supervisor tells it."""
+"""The place of a worker on its host, and the orders that it gets from its supervisor."""
 
 import os
 import pickle
@@ -10,7 +10,7 @@ from aclgrad_server.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A worker's place: its number, how many share its host and its card, and the own addresses of each of them."""
+    """A worker's number, the number of workers on its host and on its card, and the addresses of each."""
 
     index: int
     worker_count: int
@@ -18,19 +18,19 @@ class Place:
     endpoints: tuple[tuple[str, ...], ...] = ()
     restart_count: int = 0
     host_id: str = ""
-    """A random text, the same for all of them as long as the supervisor lives."""
+    """A random text, shared by all workers of a running supervisor."""
     shared: tuple[str, ...] = ()
-    """The addresses that all of them listen on."""
+    """The addresses that all workers listen on."""
 
 
 def share_of(whole: int, parts: int, least: int = 1) -> int:
-    """Returns what each of so many workers has, rounded up, and no less than `least` if there is as much."""
+    """Returns one worker's share of the whole, rounded up, and at least `least` if there is as much."""
     return max(min(least, whole), -(-whole // parts))
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a worker is told when it starts: its settings, which are read once for the host, and its place."""
+    """A worker's orders at its start: its settings, which are read once for the host, and its place."""
 
     settings: Settings
     place: Place
@@ -38,18 +38,18 @@ class Orders:
     """Whether a child process makes its first calls."""
 
     def packed(self) -> bytes:
-        # Not JSON: settings would be validated again, and look for their file and the environment's variables.
+        # Not JSON: settings would be validated again, with their file and the environment.
         return pickle.dumps(self)
 
 
 def read_orders() -> Orders:
-    """Returns what the supervisor has written to this process's standard input, which it holds open as it lives."""
+    """Returns the orders from standard input, which the supervisor holds open as long as it lives."""
     orders: Orders = pickle.load(sys.stdin.buffer)
     return orders
 
 
 def wait_for_the_supervisor_to_end() -> None:
-    """Blocks until the supervisor has closed the input or has ended, however it did."""
-    # Not by a file object, whose lock would keep the interpreter from ending.
+    """Blocks until the supervisor has closed the input or ended."""
+    # Not through a file object, whose lock would keep the interpreter from ending.
     while os.read(sys.stdin.fileno(), 1):
         pass

@@ -47,16 +47,16 @@ from aclgrad_server.status.server_status import VERSION
 log = logging.getLogger(__name__)
 
 NOTICE_S: Final = 0.25
-"""For which a server that stops takes calls on, so that those who watch its health send none by the time it refuses."""
+"""A stopping server accepts calls for this time, so that watchers of its health stop sending first."""
 STOP_GRACE_S: Final = 0.5
-CLOSE_TIMEOUT_S: Final = 10.0  # abandoned kernels have half of it to end
+CLOSE_TIMEOUT_S: Final = 10.0  # half of it is for abandoned kernels
 LOST_DRAIN_S: Final = 5.0
 LOST_REFUSAL_S: Final = 0.2
-MAX_LOSSES: Final = 8  # different texts of a loss in the log
+MAX_LOSSES: Final = 8  # number of different texts of a loss in the log
 
 
 class Server:
-    """Owns the device and the listeners from `start` to `stop`, on the event loop on which it was made."""
+    """Owns the device and the listeners from `start` to `stop`, on the event loop that made it."""
 
     def __init__(self, view: ServerView, on_device_lost: Callable[[], None], probes: bool = False) -> None:
         """Takes whether a child process makes the first call of each operator."""
@@ -94,7 +94,7 @@ class Server:
         view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s, probed)
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds.__getitem__
-        # What the host library computes with is in the process, and so in the pool's share of its memory.
+        # The host library's tensors are in the process, so the pool is part of the process's memory.
         memory_bytes = memory_limit(settings.memory_limit_bytes)
         pool_bytes = device.pool_limit_bytes
         if library.computes_on_cpu and settings.memory_limit_bytes is not None:
@@ -103,7 +103,7 @@ class Server:
         checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory_bytes)
         view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds, checked_limit=checked)
         pace = await pace_of(device, library, turned_off)
-        # A slow kernel on a busy processor must not look like a lost device.
+        # A slow kernel on a busy CPU must not look like a lost device.
         allowed_s = max(settings.hang_timeout_s, LEAST_ALLOWED_S)
         limits_of_steps = Limits(
             settings.max_tensor_bytes,
@@ -148,11 +148,11 @@ class Server:
         view.readiness.change(None)
 
     async def _open_files(self) -> None:
-        """Reads the files of certificates and identities, which are watched from now on."""
+        """Reads the files of certificates and identities, and watches them from now on."""
         settings, path = self._settings, self._settings.identities
         certificates = None
         if settings.tls_certificate:
-            # Not at the top: without TLS nobody needs the library of certificates.
+            # Not at the top: only TLS needs the library of certificates.
             from aclgrad_server.edge.tls import open_certificates
 
             certificates = open_certificates(settings)
@@ -167,7 +167,7 @@ class Server:
         watch_files([each for each in (certificates and certificates.current, identities) if each], self._watch_ends)
 
     def _announce(self, device: Device, library: Library) -> None:
-        """Logs what is served, and with which settings. None of that is secret: of keys, settings have paths alone."""
+        """Logs addresses and settings. None is secret: settings have only the paths of keys."""
         settings, view = self._settings, self._view
         served: dict[str, Any] = {
             "version": VERSION,
@@ -190,7 +190,7 @@ class Server:
         log.info("serving %s", text, extra=fields(served | {"settings": changed}))
 
     async def _beat(self) -> float:
-        """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
+        """Beats the heart of the event loop, ends late calls and those of slow clients, and serves queues."""
         view = self._view
         view.loop_lag.add(max(0.0, time.monotonic() - self._beat_due))
         view.heartbeat.beat()
@@ -200,9 +200,9 @@ class Server:
         return BEAT_INTERVAL_S
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
-        """Ends what waits for the device: only a new process has a sound context."""
+        """Ends all waits for the lost device: only a new process gets a working context."""
         was_lost, text = self.is_device_lost, str(error.__cause__)
-        # Only one of the threads that meet a loss gets the library's text, and it may report late.
+        # Only one of the threads that see a loss gets the library's text, and it may report late.
         if text not in self._losses and len(self._losses) < MAX_LOSSES:
             self._losses.add(text)
             level, when = (logging.INFO, "after the loss") if was_lost else (logging.ERROR, "is lost")
@@ -218,29 +218,29 @@ class Server:
             self._on_device_lost()
 
     async def stop(self) -> bool:
-        """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
+        """Refuses new calls, waits for those in flight up to the drain limit, and returns whether all have ended."""
         if not self.is_device_lost:
             self._view.readiness.change("draining")
             if self._view.readiness.watch_count:
                 await asyncio.sleep(NOTICE_S)
         self._view.calls.refuse()
-        # After a loss the calls in flight only wait for their error.
+        # After a loss, calls in flight only wait for their error.
         limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
         log.info("draining for at most %.0f s", limit_s)
         if self._grpc is not None and self._view.place is not None:
-            # Clients connect again at once and meet a sibling; calls in flight go on. A server without siblings goes on
-            # refusing calls, because that tells more than a closed port.
+            # Clients reconnect at once to a sibling; calls in flight go on. A server without siblings keeps refusing
+            # calls, which is clearer than a closed port.
             leaving = asyncio.ensure_future(self._grpc.stop(limit_s))
             leaving.add_done_callback(lambda _: log.debug("no listener is left"))
         drained = await self._view.calls.wait_until_none(limit_s)
         if self._view.admission is not None:
-            # The device may work on for a client that has gone: its thread would keep the process from ending.
+            # The device may still work for a client that has gone; its thread would keep the process from ending.
             drained = drained and self._view.admission.occupancy().running == 0
         if self.is_device_lost:
-            # Calls on their way get an error with a reason: when gRPC stops, it cancels those not yet delivered.
+            # Undelivered calls get an error with a reason; when gRPC stops, it only cancels them.
             await asyncio.sleep(LOST_REFUSAL_S)
         if self._grpc is not None:
-            # Only streams of health and reflection are left, and calls that are being refused.
+            # Only health and reflection streams and refused calls are left.
             await self._grpc.stop(STOP_GRACE_S if drained else None)
         self._watch_ends.set()
         await self._tasks.stop()
@@ -252,13 +252,13 @@ class Server:
         return drained
 
     async def _close_device(self) -> bool:
-        """Says whether the device closed in time: a driver that hangs would keep the process from ending."""
+        """Returns whether the device closed in time: a hung driver would keep the process from ending."""
         device = self._view.device
-        # A device that has not passed its self-test may hang, so it is not closed before the process ends.
+        # A device that failed its self-test may hang, so it is not closed.
         if device is None or self._view.admission is None:
             return True
         await device.stop_sampling()
-        # Not a thread of the loop's executor, because the loop would wait for it.
+        # Not in the loop's executor, whose threads the loop would wait for.
         closing = threading.Thread(target=device.close, name="close device", daemon=True)
         closing.start()
         await asyncio.to_thread(closing.join, CLOSE_TIMEOUT_S)

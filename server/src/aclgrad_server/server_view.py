@@ -1,4 +1,4 @@
-"""What can be seen of a server at any moment, from before its device is open to its end."""
+"""The observable state of a server at any moment, from before its device is open to its end."""
 
 import secrets
 from collections import Counter
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ServerView:
-    """The parts of a server whose attributes any thread may read. What is None does not exist yet, or is turned off.
+    """The parts of a server that any thread may read. None: it does not exist yet or is turned off.
 
-    The main loop writes and nobody takes a lock, so it can be read while the main loop, a device or a driver hangs. A
-    reader copies a dict before it goes through it.
+    Only the main loop writes, without locks, so a hung main loop, device or driver prevents no reading. Readers copy a
+    dict before they iterate over it.
     """
 
     settings: Settings
@@ -38,13 +38,13 @@ class ServerView:
     """The worker's place among those of its host; None without a supervisor."""
     tracer: "Tracer | None" = None
     host_id: str = field(init=False)
-    """By which clients know the workers of one host from others."""
+    """Clients identify the workers of one host by it."""
     calls: OpenCalls = field(init=False)
     recent: RecentCalls = field(init=False)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
     readiness: Readiness = field(default_factory=Readiness)
     loop_lag: Histogram = field(default_factory=Histogram)
-    """How much later than it asked for the beat of the main loop ran."""
+    """The delay of the main loop's beat."""
     memory: MemoryWatch | None = None
     admission: Admission | None = None
     access: Access | None = None
@@ -52,19 +52,19 @@ class ServerView:
     product: Product | None = None
     library: Library | None = None
     device: Device | None = None
-    """The device, from when it is open; calls are not welcome before the self-test."""
+    """The device once it is open; calls are not welcome before the self-test."""
     turned_off: TurnedOff | None = None
-    """Operators and dtypes that failed the self-test, and how."""
+    """Operators and dtypes that failed the self-test, and why."""
     programs: ProgramPlanner | None = None
-    """What plans programs, and keeps them."""
+    """Plans programs and caches the plans."""
     max_call_bytes: int = 0
-    """What a program, or a call that brings tensors beside it, may take of the device's memory at once."""
+    """The device memory that a program, or a call with tensors outside its message, may take at once."""
     addresses: tuple[str, ...] = ()
     """Where the server listens."""
     ready_at: float | None = None
     """Unix time at which the server became ready."""
     ready_since: float | None = None
-    """The same moment of `time.monotonic`: the clock of the machine may be set."""
+    """The same moment of `time.monotonic`, because the machine's clock may be set."""
 
     def __post_init__(self) -> None:
         settings = self.settings

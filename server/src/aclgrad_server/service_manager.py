@@ -1,4 +1,4 @@
-"""Tells systemd that the server is ready, reloads, stops and lives: datagrams to $NOTIFY_SOCKET, as in sd_notify(3)."""
+"""Notifies systemd of readiness, reloads, stops and life signs: datagrams to $NOTIFY_SOCKET, as in sd_notify(3)."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ _BEATS_PER_LIMIT: Final = 3
 
 
 def tell(*lines: str) -> None:
-    """Sends the lines; does nothing without a service manager, or if it does not read them: the loop never waits."""
+    """Sends the lines without waiting; does nothing if there is no service manager or it does not read them."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path:
         return
@@ -26,21 +26,21 @@ def tell(*lines: str) -> None:
 
 
 def tell_status(text: str, *lines: str) -> None:
-    """Sends what `systemctl status` shows of the server, and other lines."""
+    """Sends the status line of `systemctl status`, and other lines."""
     tell(*lines, f"STATUS={text}")
 
 
 def tell_reloading() -> None:
-    """Says that the settings are being read again; READY ends that."""
+    """Announces a reload of the settings, which READY ends."""
     tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
 
 class Watchdog:
-    """Tells systemd that this process lives, if WatchdogSec asks for that."""
+    """Sends life signs to systemd if WatchdogSec asks for them."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._due_s = 0.0
-        # A child of the service has the variables, too; systemd does not wait for it.
+        # Children of the service inherit the variables; systemd does not wait for them.
         is_watched = environment.get("WATCHDOG_PID") in (None, "", str(os.getpid()))
         limit = environment.get("WATCHDOG_USEC", "") if is_watched else ""
         self._interval_s = int(limit) / 1e6 / _BEATS_PER_LIMIT if limit.isdecimal() else None

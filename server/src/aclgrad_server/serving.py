@@ -1,4 +1,4 @@
-"""One process that serves: signals to the server, its end to an exit code."""
+"""One serving process: passes signals to the server, and turns its end into an exit code."""
 
 import asyncio
 import faulthandler
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def serve_as_worker() -> int:
-    """Serves as the orders of a supervisor on standard input say, and returns the exit code."""
+    """Serves by a supervisor's orders from standard input, and returns the exit code."""
     orders = read_orders()
     settings, place = orders.settings, orders.place
     form = logs.form_of(settings.log_format, place.index)
@@ -68,8 +68,8 @@ async def serve(settings: Settings, place: Place | None, probes: bool) -> int:
     server = Server(view, stop.make, probes)
     start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
     await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
-    # The objects that exist now stay, and the garbage collector need not visit them. To look for the few hundred that
-    # do not would take as long as the self-test.
+    # The existing objects stay, so the garbage collector need not visit them. Collecting the few hundred that do not
+    # stay would take as long as the self-test.
     gc.freeze()
     gc.enable()
     is_fit = True
@@ -78,11 +78,11 @@ async def serve(settings: Settings, place: Place | None, probes: bool) -> int:
             start.result()
         except UnfitDeviceError as error:
             is_fit = False
-            # A new process would find the same card: this one stays, so that nothing restarts in a loop.
+            # A new process would find the same card, so this one stays: no restart loop.
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
             view.readiness.change(error.summary, is_for_good=True)
             if place is None:
-                # The start has ended: systemd would otherwise end the process for taking too long, and start it again.
+                # The start has ended: otherwise systemd would time out and restart the process.
                 tell_status(f"never ready: {error.summary}", READY)
         except StartError:
             # The admin thread keeps the view, and the device has to close before the interpreter ends.
@@ -127,15 +127,15 @@ def _open_tracer(settings: Settings, place: Place | None) -> "Tracer | None":
         from aclgrad_server.tracing.tracer import open_tracer
 
         return open_tracer(VERSION, place)
-    except Exception as error:  # its modules read variables, too, and raise what they like
+    except Exception as error:  # its modules read variables, too, and raise any error
         raise StartError(f"--tracing: OpenTelemetry refuses a variable OTEL_*: {error}") from error
 
 
 class _StopRequest:
     """Catches SIGTERM and SIGINT; a second one ends the process at once if it `may_cut`.
 
-    A worker may not: systemd and its supervisor each send it one. The supervisor kills it at a second of its own.
-    After the stop was requested, the process ends within `limit_s`, even if the driver or the event loop hangs.
+    A worker may not: systemd and its supervisor each send it one, and the supervisor kills it after its own second
+    signal. The process ends within `limit_s` of the request, even if the driver or the event loop hangs.
     """
 
     def __init__(self, limit_s: float, may_cut: bool) -> None:
@@ -151,14 +151,14 @@ class _StopRequest:
     def make(self) -> None:
         if not self.requested.is_set():
             self.requested.set()
-            # A C thread, which needs neither the interpreter nor the event loop. It prints the stack of every thread.
+            # A C thread that needs neither interpreter nor event loop; it prints all threads' stacks.
             faulthandler.dump_traceback_later(self._limit_s, exit=True)
 
     def make_after_the_supervisor(self) -> None:
         """Requests the stop when the supervisor has ended. Blocks; to be called on a thread of its own."""
         wait_for_the_supervisor_to_end()
         log.warning("the supervisor has ended: this worker does, too")
-        # First, in case that the event loop hangs.
+        # First, in case the event loop hangs.
         faulthandler.dump_traceback_later(self._limit_s, exit=True)
         self._loop.call_soon_threadsafe(self.make)
 

@@ -34,9 +34,9 @@ _OF_CLIENTS: Final = (
     *("target", "timeout_s", "connect_timeout_s", "retries"),
     *("ca", "certificate", "key", "token", "tls", "server_name"),
 )
-"""What a client in the same environment takes variables for."""
+"""Variables of clients in the same environment."""
 OFF = "off"
-MAX_WORKERS: Final = 63  # processes that one card takes
+MAX_WORKERS: Final = 63  # processes on one card
 
 
 def _admin_address(address: str) -> str:
@@ -54,8 +54,8 @@ def _message_bytes(size_bytes: ByteSize) -> ByteSize:
 Seconds = Annotated[PositiveFloat, Field(le=86400)]
 Switch = Literal["auto", "on", "off"]
 PRIVATE: Final = "private"
-"""Marks a setting that tells of this machine: the status page, which anybody may read, leaves it out if callers need an
-identity. No setting holds a secret."""
+"""Marks a setting about this machine: the public status page omits it if callers need an identity. No setting is
+secret."""
 
 
 class Settings(BaseModel):

@@ -23,7 +23,7 @@ _UNITS: Final = {
 
 
 def text_of(size: int) -> str:
-    """Returns the shortest text that gives exactly this size."""
+    """Returns the shortest text for exactly this size."""
     return min((f"{size // unit}{name}" for name, unit in _UNITS.items() if size % unit == 0), key=len)
 
 

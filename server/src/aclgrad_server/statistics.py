@@ -1,4 +1,4 @@
-"""What the server counts of its calls. The main loop writes, any thread reads; nobody takes a lock."""
+"""The server's counts of its calls. Only the main loop writes, and any thread reads without locks."""
 
 import time
 from collections import Counter, deque
@@ -12,18 +12,18 @@ from aclgrad.operators.catalogue import OPERATORS
 OK: Final = "OK"
 CANCELLED: Final = "CANCELLED"
 UNKNOWN: Final = "unknown"
-"""The operator of calls whose operator the server does not know: what a client sends never becomes a label."""
+"""The label of operators that the server does not know: text of clients never becomes a label."""
 NONE: Final = "none"
-"""The operator of calls that have none, or that ended before it was known."""
+"""The label of calls without an operator, or that ended before it was known."""
 PROGRAM_METHODS: Final = ("ExecuteProgram", "ExecuteProgramChunked")
 OPERATOR_METHODS: Final = ("ExecuteOperator", *PROGRAM_METHODS)
 _UNKNOWN_OPERATOR: Final = "UNKNOWN_OPERATOR"
 
 STAGES: Final = ("receive", "plan", "wait", "run", "reply")
-"""What a call waits for: its message, its plan, admission, the device, and its reply to leave."""
+"""The stages of a call: it waits for its message, its plan, admission, the device, and its reply to leave."""
 RECEIVE, PLAN, WAIT, RUN, REPLY = range(len(STAGES))
 
-_BUCKETS: Final = 64  # more than any duration has bits
+_BUCKETS: Final = 64  # more than the bits of any duration
 INTERVAL_S: Final = 5.0
 WINDOW_S: Final = 60.0
 
@@ -32,10 +32,10 @@ OperatorAndReason = tuple[str, str]
 
 @dataclass(slots=True)
 class Histogram:
-    """Durations, or sizes, that one thread adds, and that any thread reads."""
+    """Durations or sizes: one thread adds, any thread reads."""
 
     counts: list[int] = field(default_factory=lambda: [0] * _BUCKETS)
-    """How many are in each bucket: bucket n ends at 2**n microseconds, or at a size of 2**n."""
+    """The count of each bucket: bucket n ends at 2**n microseconds, or at a size of 2**n."""
     total: float = 0.0
     has_sizes: bool = False
 
@@ -51,7 +51,7 @@ class Histogram:
         return Histogram(self.counts.copy(), self.total, self.has_sizes)
 
     def since(self, earlier: "Histogram") -> "Histogram":
-        """Returns what was added after the earlier copy was made."""
+        """Returns the difference from an earlier copy."""
         return Histogram(list(map(sub, self.counts, earlier.counts)), self.total - earlier.total)
 
     def plus(self, other: "Histogram") -> "Histogram":
@@ -77,7 +77,7 @@ def bound_s(number: int) -> float:
 
 
 class EndedCall(Protocol):
-    """What is counted of a `Call`."""
+    """The counted attributes of a `Call`."""
 
     method: str
     operator: str
@@ -94,7 +94,7 @@ class EndedCall(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What calls that ended have in common, without anything that a client chose."""
+    """The key of ended calls, without text of clients."""
 
     operator: str
     """A name of the table, "unknown" or "none"."""
@@ -121,16 +121,16 @@ class CallStatistics:
         self.stages = [Histogram() for _ in STAGES]
         """Of RPCs that succeeded, in the order of `STAGES`."""
         self.items: dict[Outcome, int] = {}
-        """The steps of programs that were answered."""
+        """The steps of answered programs."""
         self.program_steps = Histogram(has_sizes=True)
-        """How many steps each of these programs had."""
+        """The number of steps of each answered program."""
         self.program_work = Histogram()
-        """About how long the device took for each."""
+        """The estimated device time of each answered program."""
         self.last_failures: dict[Outcome, float] = {}
-        """When calls failed last, as a time of `time.monotonic`."""
+        """When calls failed last, by `time.monotonic`."""
 
     def add(self, call: EndedCall) -> None:
-        """Counts an RPC that has ended. It costs about 2 microseconds, so nothing here is done for its looks."""
+        """Counts an ended RPC in about 2 microseconds: it is written for speed."""
         method, reason = call.method, call.outcome
         label = label_of(call.operator, reason)
         row = self.rows.get((method, label)) or self.rows.setdefault((method, label), Row())
@@ -152,7 +152,7 @@ class CallStatistics:
             self.last_failures[Outcome(label, method, reason)] = time.monotonic()
 
     def outcomes(self) -> Counter[Outcome]:
-        """Returns how many RPCs ended so; of a program that was answered, each step counts instead."""
+        """Returns how many RPCs ended so; each step of an answered program counts instead."""
         found = Counter(dict(self.items))
         for (method, operator), row in dict(self.rows).items():
             for reason, count in dict(row.reasons).items():
@@ -161,7 +161,7 @@ class CallStatistics:
         return found
 
     def calls(self) -> dict[Outcome, int]:
-        """Returns how many operator calls ended so; a program that fails as a whole counts once."""
+        """Returns how many operator calls ended so; a program that failed as a whole counts once."""
         return {each: count for each, count in self.outcomes().items() if each.method in OPERATOR_METHODS}
 
     def rpcs(self) -> Counter[tuple[str, str]]:
@@ -180,7 +180,7 @@ class CallStatistics:
 
 
 def label_of(operator: str, reason: str) -> str:
-    """Returns what stands for the operator of a call: a name of the table, "unknown" or "none"."""
+    """Returns the label for the operator of a call: a name of the table, "unknown" or "none"."""
     if operator in OPERATORS:
         return operator
     return UNKNOWN if reason == _UNKNOWN_OPERATOR else NONE
@@ -195,7 +195,7 @@ class _Copy:
 
 
 class RecentCalls:
-    """Rates and latencies of the last minute, from copies of the counts that are made every few seconds.
+    """Rates and latencies of the last minute, from copies of the counts every few seconds.
 
     Any thread may ask for them.
     """
@@ -209,7 +209,7 @@ class RecentCalls:
         self._copies = deque([self._copy()], maxlen=round(WINDOW_S / INTERVAL_S) + 1)
 
     def sweep(self) -> None:
-        """Makes a copy if one is due. To be called some times a second."""
+        """Makes a copy if one is due. Call it several times a second."""
         if self._clock() - self._copies[-1].time_s >= INTERVAL_S:
             self._copies.append(self._copy())
 
@@ -232,13 +232,13 @@ class RecentCalls:
         return self._statistics.outcomes() - self._before().outcomes
 
     def loop_lag(self) -> Histogram:
-        """Returns how late the beats within the window were."""
+        """Returns the delays of the beats within the window."""
         return self._loop_lag.since(self._before().loop_lag)
 
     def _before(self) -> _Copy:
         """Returns the copy at the beginning of the window."""
         now_s, copies = self._clock(), tuple(self._copies)
-        # A main loop that hung has made no copies, and the oldest may be older.
+        # A hung main loop has made no copies, so the oldest may be older.
         return next((each for each in copies if now_s - each.time_s <= WINDOW_S + INTERVAL_S), copies[-1])
 
     def _copy(self) -> _Copy:

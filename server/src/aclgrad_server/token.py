@@ -1,4 +1,4 @@
-"""`aclgrad-server token`: makes a token for a client, and what the file of identities has of it."""
+"""`aclgrad-server token`: makes a client's token, and its digest for the file of identities."""
 
 import argparse
 import secrets

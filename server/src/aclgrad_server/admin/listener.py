@@ -27,7 +27,7 @@ from aclgrad_server.listen_addresses import UNIX
 log = logging.getLogger(__name__)
 
 Page = Callable[[Request], Awaitable[Response]]
-"""A coroutine: a plain function would run in a thread of a pool, and a page is quicker than that."""
+"""A coroutine: a plain function would run in a pool's thread, which takes longer than the page."""
 NO_STORE: Final = {"cache-control": "no-store"}
 
 STOP_LIMIT_S: Final = 1.0
@@ -39,12 +39,12 @@ MAX_HEADER_BYTES: Final = 16 * 2**10
 CONNECTION_LIMIT_S: Final = 5.0
 """The time from accepting a connection to the end of its one reply. Beyond: the connection is closed."""
 BACKLOG: Final = MAX_CONNECTIONS // 2
-"""Connections that the kernel keeps, and that are accepted in one turn of the loop: fewer than may be open, so that new
-ones never replace one just accepted. Further clients retry a second later."""
+"""The kernel's backlog, all of it accepted in one turn of the loop: fewer than may be open, so that new connections
+never replace one just accepted. Further clients retry a second later."""
 # After the process ran out of files; less than asyncio's own pause, which begins a moment later.
 _PAUSE_S: Final = 0.5
 _WARNING_INTERVAL_S: Final = 60.0
-# An accept succeeds again when others give something back.
+# Errors of an accept that end when others give something back.
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -68,7 +68,7 @@ class AdminListener:
             proxy_headers=False,
             h11_max_incomplete_event_size=MAX_HEADER_BYTES,
             backlog=BACKLOG,
-            # Of its log, only failures of our own pages; bad requests are their senders' concern.
+            # Only failures of our own pages are logged; bad requests are their senders' concern.
             log_config=None,
             log_level="error",
             access_log=False,
@@ -109,7 +109,7 @@ def health(what: str, failure: str | None) -> Response:
 
 
 def answer(is_well: bool, text: str) -> Response:
-    """Returns what a health check reads."""
+    """Returns the answer to a health check."""
     return PlainTextResponse(f"{text}\n", 200 if is_well else 503, headers=NO_STORE)
 
 
@@ -168,7 +168,7 @@ class _Connection(H11Protocol):
 
     def cut_off(self) -> None:
         self.transport.abort()
-        # Now, because the loop reports the loss only after it has accepted all waiting connections.
+        # At once: the loop reports the loss only after it has accepted all waiting connections.
         self.connections.discard(self)
 
 

@@ -25,12 +25,12 @@ from aclgrad_server.status.server_status import VERSION
 
 Labels = tuple[str, ...]
 Sources = Mapping[Any, Any]
-"""What the values of some metrics are read from, by labels."""
+"""Objects that metrics are read from, by labels."""
 
 _METHODS: Final = tuple(pb.DESCRIPTOR.services_by_name["OperatorService"].methods_by_name)
 _REASONS: Final = (OK, CANCELLED, *(name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()[1:]))
 _LAST_BUCKET: Final = 28
-"""Longer durations than 2**28 us, about 268 s, are only in the bucket without an end."""
+"""Durations over 2**28 us, about 268 s, are in the +Inf bucket only."""
 _HISTOGRAMS: Final = ("_duration_seconds", "_lag_seconds", "_work_seconds", "_program_steps")
 _KINDS: Final = {"_total": "counter", **dict.fromkeys(_HISTOGRAMS, "histogram")}
 """By the end of the name; others are gauges."""
@@ -39,7 +39,7 @@ _SIZE_BOUNDS: Final = [str(float(1 << number)) for number in range(MAX_STEPS.bit
 
 
 class Metric(NamedTuple):
-    """One metric. What does not exist, or is not known yet, has no value: `read` returns None."""
+    """One metric. `read` returns None if the value does not exist or is not known yet."""
 
     name: str
     kind: str
@@ -50,7 +50,7 @@ class Metric(NamedTuple):
 
 
 def _rpcs(view: ServerView) -> Sources:
-    # From the start with every reason: Prometheus's rate() does not count what a new series begins with.
+    # With every reason from the start: Prometheus's rate() ignores the first value of a new series.
     return dict.fromkeys(product(_METHODS, _REASONS), 0) | view.calls.statistics.rpcs()
 
 
@@ -79,7 +79,7 @@ def _metrics(
     labels: Labels,
     *rows: tuple[str, str] | tuple[str, str, str | Callable[[Any], float | None]],
 ) -> Iterator[Metric]:
-    """Yields metrics of the same sources: the source itself, an attribute of it, or what a function makes of it."""
+    """Yields metrics of the same sources: the source itself, an attribute of it, or a function's result for it."""
     for name, help, *rest in rows:
         (read,) = rest or (lambda source: source,)
         kind = next((kind for end, kind in _KINDS.items() if name.endswith(end)), "gauge")
@@ -199,7 +199,7 @@ METRICS: Final = (
         ("aclgrad_utilization_ratio", "running and waiting calls per slot: for autoscalers", "admission.utilization"),
         ("aclgrad_reply_bytes", "replies that clients have not fetched", "admission.replies.used"),
         ("aclgrad_reply_bytes_limit", "the most that such replies may take", "admission.replies.limit"),
-        ("aclgrad_kept_program_bytes", "programs that are kept as they were planned", "programs.kept_bytes"),
+        ("aclgrad_kept_program_bytes", "cached plans of programs", "programs.kept_bytes"),
         ("aclgrad_event_loop_lag_seconds", "how much later than asked for the main loop's beat ran", "loop_lag"),
         ("aclgrad_memory_used_bytes", "resident memory of the process", "memory.used_bytes"),
         ("aclgrad_memory_limit_bytes", "memory that the process may use", "memory.limit_bytes"),

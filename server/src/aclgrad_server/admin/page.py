@@ -1,4 +1,4 @@
-"""The status page: the status of the server as HTML, complete without anything from elsewhere, and without script."""
+"""The status page: the server's status as one self-contained HTML document that works without script."""
 
 import hashlib
 from base64 import b64encode
@@ -24,7 +24,7 @@ def _hash(text: str) -> str:
 
 HEADERS: Final = {
     "cache-control": "no-store",
-    # Nothing runs or loads but our own style and script, and these reach nobody but us.
+    # Only our own style and script run, and they connect only to us.
     "content-security-policy": f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",

@@ -10,7 +10,7 @@ from aclgrad_server.status.server_status import server_status
 
 def pages(view: ServerView) -> dict[str, Page]:
     """Returns what the listener serves to GET and HEAD."""
-    # Everybody may read the page, so it says nothing of the machine if calls need an identity.
+    # The page is public, so it omits the machine's details if calls need an identity.
     with_private = view.settings.identities is None
 
     async def live(_: Request) -> Response:
@@ -27,7 +27,7 @@ def pages(view: ServerView) -> dict[str, Page]:
         return Response(generate_latest(Metrics(view)), headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
 
     async def status_page(_: Request) -> Response:
-        # Not at the top: the template takes a tenth of a server's start, and few are asked for the page.
+        # Not at the top: the template takes a tenth of a server's start, and few servers are asked for the page.
         from aclgrad_server.admin import page
 
         return HTMLResponse(page.render(server_status(view, with_private)), headers=page.HEADERS)

@@ -1,1 +1,1 @@
-"""Where the server meets the network and the machine: connections, and the resources of the process."""
+"""The server's connections, and the resources of its process."""

@@ -1,4 +1,4 @@
-"""Connections of clients: the addresses they come to, what each is made with, and how one is ended."""
+"""Connections of clients: listening addresses, gRPC's options, and closing."""
 
 import asyncio
 import errno
@@ -35,40 +35,40 @@ _DESCRIPTORS: Final = "/proc/self/fd"
 def server_options(
     settings: Settings, connection_limit: int = limits.MAX_CONNECTIONS, shares_ports: bool = False
 ) -> list[tuple[str, int]]:
-    """Returns the options of the gRPC server, which lets in so many connections, and may share ports with others."""
-    # No call is cut off by the age of its connection: its message may still have to arrive, and its reply to leave.
+    """Returns gRPC's options for a server that takes this many connections and may share ports with others."""
+    # The age of a connection ends no call, whose message or reply may still be under way.
     grace_s = settings.call_timeout_s + 2 * settings.client_timeout_s
     return [
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
-        # A compressed message could grow a thousand times: the core ends its call before it reads it.
+        # A compressed message could grow a thousandfold, so the core ends its call unread.
         ("grpc.compression_enabled_algorithms_bitset", 1 << grpc.Compression.NoCompression),
-        # A client can neither hold many calls open on one connection nor begin and reset them without end.
+        # Bounds the open calls, and the reset ones, of one connection.
         ("grpc.max_concurrent_streams", limits.MAX_STREAMS),
-        # By default the core counts streams that have ended and that it has not yet freed, and so refuses honest ones.
+        # By default the core also counts ended streams that it has not freed yet, and refuses honest ones.
         ("grpc.http2.max_deallocating_streams", limits.MAX_ENDED_STREAMS),
         ("grpc.server.max_pending_requests", limits.MAX_PENDING_CALLS),
         ("grpc.server.max_pending_requests_hard_limit", 2 * limits.MAX_PENDING_CALLS),
         ("grpc.max_allowed_incoming_connections", connection_limit),
         ("grpc.server_handshake_timeout_ms", limits.HANDSHAKE_TIMEOUT_S * 1000),
         ("grpc.max_connection_idle_ms", limits.MAX_IDLE_S * 1000),
-        # By default the core widens the window of every call as far as the connection is fast, and holds all that comes
-        # into it, read or not.
+        # By default the core widens each call's window on a fast connection, and buffers all that arrives, read or not.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", limits.UNREAD_BYTES),
-        # A client stays with the address that it has found; only a new connection looks for replicas that were added.
-        # Without the grace, an open watch on health would hold the old connection for ever.
+        # A client keeps its address; only a new connection finds added replicas. Without the grace, an open watch on
+        # health would hold the old connection for ever.
         ("grpc.max_connection_age_ms", round(settings.max_connection_age_s * 1e3)),
         ("grpc.max_connection_age_grace_ms", round(grace_s * 1e3)),
-        # A client that vanished without a word is noticed, and what it left in flight is cancelled.
+        # Detects vanished clients, and cancels their calls.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.http2.max_pings_without_data", 0),
-        # Clients and proxies ping at intervals of their own, on idle connections too, and by default the core answers
-        # pings closer than 5 minutes by cutting the connection (too_many_pings). A ping costs less than any call.
+        # Clients and proxies ping idle connections too, at their own intervals. By default the core cuts connections
+        # with pings closer than 5 minutes (too_many_pings), but a ping costs less than any call.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_ping_strikes", 0),
-        # Two servers on one port would share its connections in silence: workers do, whose supervisor holds the port.
+        # Two servers on one port would silently share its connections. Workers may, because their supervisor holds the
+        # port.
         ("grpc.so_reuseport", int(shares_ports)),
     ]
 
@@ -83,10 +83,10 @@ def bind(
     socket_mode: int | None = None,
     socket_group: str | None = None,
 ) -> tuple[str, ...]:
-    """Returns the addresses as they are bound, with chosen ports; raises StartError for one that is refused.
+    """Returns the bound addresses, with chosen ports; raises StartError if one is refused.
 
-    Certificates put TLS on the TCP addresses. A unix socket is locked as long as the server object lives, by a file
-    beside it (`PATH.lock`) that stays; its mode and group are by default what umask and process give it.
+    With certificates, TCP addresses have TLS. A lock file beside a unix socket (`PATH.lock`, never removed) is locked
+    as long as the server object lives; umask and process give the socket its default mode and group.
     """
     bound = []
     for address in addresses:
@@ -107,7 +107,7 @@ def bind(
 
 
 def _take_socket(server: AnyServer, address: str) -> None:
-    """Raises StartError if another server has the socket, by its lock or by an answer: grpc would replace it."""
+    """Raises StartError if another server has the socket's lock or answers there: grpc would replace the socket."""
     path = Path(address.removeprefix(UNIX))
     if not path.parent.is_dir():
         raise _refused(address, f"there is no folder {path.parent}; make it")
@@ -117,7 +117,7 @@ def _take_socket(server: AnyServer, address: str) -> None:
             probe.settimeout(_CONNECT_TIMEOUT_S)
             is_answered = probe.connect_ex(str(path)) == 0
         file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        # The kernel gives the lock back when the process ends, however it ends.
+        # The kernel releases the lock whenever the process ends.
         weakref.finalize(server, os.close, file)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -135,13 +135,13 @@ def _bind_socket(server: AnyServer, address: str, mode: int | None, group: str |
     path = address.removeprefix(UNIX)
     try:
         group_id = -1 if group is None else grp.getgrnam(group).gr_gid
-        # Nobody connects before the socket has its group and mode.
+        # Nobody may connect before the socket has its group and mode.
         mask = os.umask(0o177)
         try:
             port = server.add_insecure_port(address)
         finally:
             os.umask(mask)
-        # Not a link that somebody has put in its place.
+        # Not a link that somebody has put there instead.
         file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             os.chown(f"{_DESCRIPTORS}/{file}", -1, group_id)
@@ -161,14 +161,14 @@ def _refused(address: str, why: str) -> StartError:
 
 
 def close_connections(peers: Set[str]) -> None:
-    """Shuts the connections of these peers down, in a thread: looking through thousands of files takes its time."""
+    """Shuts the connections of these peers down, in a thread: it looks through thousands of files."""
     asyncio.get_running_loop().run_in_executor(None, shut_down_connections, peers)
 
 
 def shut_down_connections(peers: Set[str]) -> int:
-    """Shuts down the TCP connections from these peers, for which gRPC has no call, and returns how many it found.
+    """Shuts down the TCP connections of these peers, which gRPC cannot, and returns their number.
 
-    gRPC then frees what it holds for them. Clients of a unix socket have no address to be told apart by.
+    gRPC then frees their memory. Clients of a unix socket have no address to tell them apart.
     """
     wanted = {unquote(peer) for peer in peers if peer.startswith(("ipv4:", "ipv6:"))}
     count = 0
@@ -178,11 +178,11 @@ def shut_down_connections(peers: Set[str]) -> int:
         log.warning("connections of slow clients stay open: %s: %s", _DESCRIPTORS, error.strerror)
         return 0
     for file in files:
-        # Most files are no connection, some are closed meanwhile.
+        # Most files are not connections, and some are closed meanwhile.
         with suppress(OSError), _duplicate(file) as duplicate:
             if duplicate.family in (socket.AF_INET, socket.AF_INET6):
                 host, port = duplicate.getpeername()[:2]
-                # As gRPC names a peer, also an IPv4 client of a dual-stack listener.
+                # gRPC's name of the peer, also of an IPv4 client of a dual-stack listener.
                 host = host.removeprefix("::ffff:")
                 if (f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}") in wanted:
                     duplicate.shutdown(socket.SHUT_RDWR)
@@ -194,7 +194,7 @@ def shut_down_connections(peers: Set[str]) -> int:
 def _duplicate(file: int) -> socket.socket:
     """Returns a duplicate of a socket; raises OSError for any other file.
 
-    Another file is not even duplicated: to close a duplicate would release the locks that its library holds by fcntl.
+    Other files are not duplicated: closing a duplicate would release a library's fcntl locks on the file.
     """
     if not stat.S_ISSOCK(os.fstat(file).st_mode):
         raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
@@ -202,6 +202,6 @@ def _duplicate(file: int) -> socket.socket:
     try:
         return socket.socket(fileno=number)
     except BaseException:
-        # The number may have become that of another file since. The constructor closes nothing.
+        # The descriptor may be another file by now. The constructor closes nothing.
         os.close(number)
         raise

@@ -1,4 +1,4 @@
-"""The memory of the process: how it is given back, and what happens before it runs out."""
+"""The memory of the process: trimming when idle, and shedding load before it runs out."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 0.05
 BUSY_INTERVAL_S: Final = 0.01
-"""Between two looks when more than half is used: messages on one machine bring 2 GB in a second."""
+"""Interval of checks when more than half is used: messages on one machine bring 2 GB in a second."""
 TRIM_INTERVAL_S: Final = 0.2
 IDLE_TRIM_S = 30.0
 CUT_COUNT: Final = 16  # calls that are cut at once under pressure
@@ -23,15 +23,15 @@ _STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def resident_bytes() -> int:
-    """Returns the memory of this process that is in RAM, also if the process has no free file."""
+    """Returns this process's memory in RAM, even if the process has no free file descriptor."""
     return int(os.pread(_STATM, _PAGE_BYTES, 0).split()[1]) * _PAGE_BYTES
 
 
 class MemoryWatch:
-    """Frees memory, cuts calls that are being received, and refuses new ones, in that order, as memory runs out.
+    """As memory runs out, first frees memory, then cuts calls that are being received, then refuses new ones.
 
-    gRPC tells neither how much of a message has arrived nor what it holds, so the whole process is watched. Free memory
-    is also given back once when no call came for IDLE_TRIM_S.
+    gRPC does not report how much of a message has arrived or how much it buffers, so the whole process is watched. Free
+    memory is also given back once after IDLE_TRIM_S without calls.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class MemoryWatch:
     ) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        """As of the last look."""
+        """As of the last check."""
         self._trim = trim
         self._calls = calls
         self._read_used_bytes = used_bytes
@@ -54,7 +54,7 @@ class MemoryWatch:
 
     def start(self, tasks: BackgroundTasks) -> None:
         tasks.start("memory watch", self._watch)
-        # A task of its own: it waits for the device, and memory runs out meanwhile.
+        # A task of its own, because it waits for the device, and memory may run out meanwhile.
         tasks.start("memory trim", self._give_back)
 
     async def _watch(self) -> float:
@@ -62,7 +62,7 @@ class MemoryWatch:
         return self._pause_s()
 
     async def _give_back(self) -> float:
-        # Calls have come since the last trim, and none for a while.
+        # There were calls since the last trim, but none for a while.
         is_idle = self._trimmed_at < self._calls.changed_at < time.monotonic() - IDLE_TRIM_S
         if not (self.pressure or (is_idle and not self._calls.active_count)):
             return self._pause_s()
@@ -82,7 +82,7 @@ class MemoryWatch:
             return
         now = time.monotonic()
         if not was_pressed:
-            # The first answer is to give free memory back: it may be all that is needed.
+            # Giving free memory back may be enough.
             self._cut_due = now + INTERVAL_S
         cut = 0
         if self.pressure > 1 or now >= self._cut_due:

@@ -1,4 +1,4 @@
-"""What the process may have: memory, and open files."""
+"""The limits of the process: memory and open files."""
 
 import logging
 import os
@@ -14,18 +14,18 @@ from aclgrad_server.exits import StartError
 log = logging.getLogger(__name__)
 
 MIN_MEMORY_BYTES: Final = 128 * 2**20
-"""What the interpreter, the libraries, small calls and a health check beside them take."""
+"""Memory of the interpreter, the libraries, small calls and a concurrent health check."""
 _ROOT: Final = Path("/")
 OTHER_FILES: Final = 768
-"""Files other than connections of clients: those of the admin listener (512), shared memory, devices, libraries."""
+"""Files other than client connections: the admin listener's (512), shared memory, devices, libraries."""
 FILES_OF_WORKER: Final = 5
-"""Files of a supervisor for each worker: its input, its port, and its state, metrics and status as it is asked."""
+"""Files of a supervisor for each worker: its input, its port, and requests of its state, metrics and status."""
 
 
 def check_memory(setting: int | None, processes: int = 1, root: Path = _ROOT) -> None:
-    """Raises StartError if what so many processes may use is too little for them.
+    """Raises StartError if the memory limit is too low for this many processes.
 
-    They would refuse every call, or the kernel would end them amid calls, without a word.
+    They would refuse every call, or the kernel would kill them during calls.
     """
     limit, needed = memory_limit(setting, root), processes * MIN_MEMORY_BYTES
     if limit >= needed:
@@ -40,16 +40,16 @@ def check_memory(setting: int | None, processes: int = 1, root: Path = _ROOT) ->
 
 
 def memory_limit(setting: int | None, root: Path = _ROOT) -> int:
-    """Returns the bytes that the process may use: the least of the setting, its control groups and the machine."""
+    """Returns the memory limit of the process: the least of the setting, its control groups and the machine."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     told = (file.read_text().strip() for file in _limit_files(root) if file.is_file())
     return min(filter(None, (setting, machine, *(int(each) for each in told if each.isdigit()))))
 
 
 def _limit_files(root: Path) -> Iterator[Path]:
-    """Yields where the limits of the process's control groups, and of all that hold them, may be in either version.
+    """Yields the paths of the limits of the process's control groups and their parents, in both versions.
 
-    A container may see its own group as the mount itself, not under the path of /proc; then only the mount is there.
+    A container may see its own group as the mount itself, not under the path of /proc; then only the mount exists.
     """
     groups, mounts = root / "proc/self/cgroup", root / "sys/fs/cgroup"
     for line in groups.read_text().splitlines() if groups.is_file() else ():
@@ -65,9 +65,9 @@ def _limit_files(root: Path) -> Iterator[Path]:
 
 
 def check_open_files(others: int = 1) -> int:
-    """Returns how many files the process may open; raises StartError if its own and so many others are more.
+    """Returns the limit of open files; raises StartError if it is too low for the process's own files and these others.
 
-    Silent connections could take the files by which it answers health checks, and a supervisor asks its workers.
+    Otherwise idle connections could take the files needed for health checks, or by a supervisor for its workers.
     """
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
@@ -79,9 +79,9 @@ def check_open_files(others: int = 1) -> int:
 
 
 def ensure_open_files(connection_limit: int) -> int:
-    """Raises RLIMIT_NOFILE to what so many connections need, and returns how many may be let in.
+    """Raises RLIMIT_NOFILE to what this many connections need, and returns how many are allowed.
 
-    If these are fewer, a warning says so. Raises StartError if there would be none.
+    Warns if fewer are allowed, and raises StartError if none is.
     """
     needed = connection_limit + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""TLS: certificates that follow their files, read by OpenSSL before gRPC gets them; connections and calls go on."""
+"""TLS: certificates are reread when their files change, and checked by OpenSSL before gRPC gets them."""
 
 import logging
 import ssl
@@ -17,7 +17,7 @@ from aclgrad_server.settings import Settings
 log = logging.getLogger(__name__)
 
 SESSIONS_S: Final = 60.0
-"""How long clients may resume sessions. The certificate of one that does is not looked at, and may have expired."""
+"""How long clients may resume sessions. A resumed session does not check the client's certificate again."""
 
 
 class Certificates:
@@ -34,11 +34,11 @@ class Certificates:
         self.current = Reloaded("TLS certificate", [each for each in self._files if each], self._read)
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Returns what one listener is made with; each handshake takes the certificate of the moment."""
+        """Returns one listener's credentials; each handshake uses the current certificate."""
         taken, taken_s = self.current.value, self._clock()
 
         def fetch() -> Any:
-            # A thread of gRPC waits for this at each handshake. None keeps the last one, which costs nothing.
+            # A gRPC thread waits for this at each handshake. None keeps the last one at no cost.
             nonlocal taken, taken_s
             now_s = self._clock()
             if taken is self.current.value and now_s < taken_s + SESSIONS_S:

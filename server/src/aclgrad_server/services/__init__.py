@@ -1,1 +1,1 @@
-"""The gRPC services: each method makes a program of messages, and a reply of its outcome."""
+"""The gRPC services: each method turns messages into a program, and its outcome into a reply."""

@@ -1,4 +1,4 @@
-"""ExecuteProgramChunked: tensors of any size, in pieces, that go to the device while earlier steps run."""
+"""ExecuteProgramChunked: tensors of any size in chunks, copied to the device while earlier steps run."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -22,14 +22,14 @@ from aclgrad_server.devices.steps import PlannedProgram
 from aclgrad_server.services.programs import items_of, log_failures, name_program, pauses, refuse_beyond
 
 CHUNKS_AT_ONCE: Final = 4
-"""So many chunks make one piece of work for the device's threads, each of which wakes a thread and the event loop."""
+"""Chunks per task of the device's threads; each task wakes a thread and the event loop."""
 
 RESULTS_AT_ONCE: Final = 256
-"""Results in one message: statuses of failed steps take up to about 1 KB."""
+"""Results per message: the status of a failed step takes up to about 1 KB."""
 
 
 async def execute_chunked(runner: Runner, call: Call) -> None:
-    """Sends the answer. The call claims all of its memory when its first chunk arrives, and slots group by group."""
+    """Sends the answer. The call claims all its memory when its first chunk arrives, and a slot for each group."""
     pause = pauses(runner, call)
     message = await call.read()
     call.works()
@@ -38,9 +38,9 @@ async def execute_chunked(runner: Runner, call: Call) -> None:
     name_program(call, program)
     program = refuse_beyond(runner, call, program)
     if not program.steps and program.failures:
-        # Before the client sends chunks that nobody needs.
+        # Before the client sends useless chunks.
         raise program.failures[min(program.failures)]
-    # Tells the client that the server is ready for chunks.
+    # The client now sends chunks.
     await call.context.send_initial_metadata(())
     await call.peek()
     call.works()
@@ -51,7 +51,7 @@ async def execute_chunked(runner: Runner, call: Call) -> None:
 
 
 class Chunks:
-    """The chunks of one call, in both directions: tasks of their own bring and take them while groups run."""
+    """The chunks of one call in both directions, transferred by tasks of their own while groups run."""
 
     def __init__(self, device: Device, call: Call, program: PlannedProgram) -> None:
         self._device = device
@@ -59,20 +59,20 @@ class Chunks:
         self._program = program
         self._announced = [i for i, each in enumerate(program.table) if each.source.in_chunks]
         self._counts = {entry: position + 1 for position, entry in enumerate(self._announced)}
-        """How many tensors have arrived when each of them has."""
+        """For each tensor, how many tensors have arrived when it has."""
         self._places: dict[int, asyncio.Future[StagedTensor]] = {}
-        """Where each tensor goes to, as soon as there is memory for it; nobody needs the others any more."""
+        """The destination of each tensor once it has memory; other tensors are not needed any more."""
         self._arrived_count = 0
         self._arrived = asyncio.Event()
         self._ended: asyncio.Queue[tuple[int, dict[Key, StagedTensor], Outcome] | None] = asyncio.Queue()
-        """The groups whose results are to be sent."""
+        """The groups with results to send."""
         self._receiving: asyncio.Task[None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._is_over = False
 
     @property
     def messages_bytes(self) -> int:
-        """The bytes of chunks on their way: one direction has those of two copies."""
+        """The bytes of chunks in flight: those of two copies in each direction."""
         inputs = sum(self._program.table[each].type.size_bytes for each in self._announced)
         outputs = sum(step.plan.output_bytes for step in self._program.steps.values())
         return min(2 * CHUNKS_AT_ONCE * MAX_CHUNK_BYTES, max(inputs, outputs))
@@ -130,9 +130,9 @@ class Chunks:
             for position, entry in enumerate(self._announced):
                 place, size_bytes, received = self._places.get(entry), self._program.table[entry].type.size_bytes, 0
                 if place is not None and not place.done():
-                    call.works()  # it is not the client that is slow
+                    call.works()  # not counted as the client's slowness
                 tensor = None if place is None else await place
-                writes: list[Write] = []  # those that have not begun
+                writes: list[Write] = []  # copies that have not begun
                 while received < size_bytes:
                     message = await call.read_or_end()
                     if self._is_over:
@@ -154,7 +154,7 @@ class Chunks:
                         under_way = asyncio.ensure_future(device.write(writes, call.deadline))
                         writes = []
                 if under_way is not None:
-                    # Not awaited here: the next tensor is received meanwhile.
+                    # Not awaited: the next tensor is received meanwhile.
                     under_way.add_done_callback(partial(self._note_arrival, position + 1))
                 else:
                     self._arrived_count = position + 1
@@ -167,7 +167,7 @@ class Chunks:
             call.works()
         finally:
             _drop(under_way)
-            # A failed task has this frame: a cycle, which would keep the message of every chunk.
+            # A failed task refers to this frame: the cycle would keep the messages of all chunks.
             del under_way
 
     def _note_arrival(self, count: int, written: "asyncio.Future[None]") -> None:
@@ -176,7 +176,7 @@ class Chunks:
         self._arrived.set()
 
     async def _send(self) -> None:
-        """Sends the results of each group; some chunks are read from the device while those before them are sent."""
+        """Sends the results of each group; chunks are read from the device while earlier ones are sent."""
         call, begin = self._call, 0
         while (ended := await self._ended.get()) is not None:
             index, held, outcome = ended
@@ -238,6 +238,6 @@ def _reads(tensors: Iterable[StagedTensor], chunk_bytes: int) -> Iterator[Read]:
 
 
 def _drop(work: "asyncio.Future[Any] | None") -> None:
-    """Cancels work whose result nobody needs, and ignores its failure."""
+    """Cancels tasks whose results nobody needs, and ignores their failures."""
     if work is not None and not work.cancel() and not work.cancelled():
         work.exception()

@@ -1,4 +1,4 @@
-"""What surrounds every call: one log line for each failure, and errors as statuses."""
+"""The frame of every call: one log line for each failure, and errors as statuses."""
 
 import asyncio
 import logging
@@ -35,11 +35,11 @@ Unary = Callable[[bytes, Call], Awaitable[bytes]]
 Stream = Callable[[Call], Awaitable[None]]
 Result = TypeVar("Result", bound=bytes | None)
 Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str | bytes], ...]]
-"""What a call is ended with: code, message and trailers."""
+"""The status that ends a call: code, message and trailers."""
 
 
 class Handlers:
-    """Makes gRPC's handlers of coroutines that take a call and return or send bytes."""
+    """Makes gRPC handlers from coroutines that take a call and return or send bytes."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Handlers:
     ) -> None:
         """Without `access`, everybody may call.
 
-        Replies to operator calls carry the report of the load, and these and their errors the name of the server.
+        Replies to operator calls carry the load report; replies and errors carry the server's name.
         """
         self._calls = calls
         self._admission = admission
@@ -62,13 +62,12 @@ class Handlers:
     def unary(self, method: str, behaviour: Unary) -> Any:
         """Returns the handler of a method with one request and one reply.
 
-        It is registered as a stream: gRPC itself would wait for the message without a limit.
+        It is registered as a stream, because gRPC would wait for a unary message without a limit.
         """
 
         async def reply(call: Call) -> bytes:
             if (delay_s := self._admission.receive_delay_s(call.caller)) > 0:
-                # It is not the client that is slow: its message waits while those of its address use up their share of
-                # the event loop.
+                # Not counted as the client's slowness: its address has used up its share of the event loop.
                 call.waits_since = None
                 await asyncio.sleep(delay_s)
             begin = time.monotonic()
@@ -88,7 +87,7 @@ class Handlers:
         return grpc.stream_unary_rpc_method_handler(serve)
 
     def stream(self, method: str, behaviour: Stream) -> Any:
-        """Returns the handler of a method that reads and writes its messages by itself."""
+        """Returns the handler of a method that reads and writes its own messages."""
 
         async def serve(_: object, context: Context) -> None:
             await self._run(method, context, behaviour)
@@ -118,16 +117,16 @@ class Handlers:
                 _tell(call, logging.DEBUG, f"ok in {_milliseconds(call):.1f} ms")
             return result
         except grpc.aio.AbortError:
-            raise  # the call was cut while it was read, and its client has been told
+            raise  # the call was cut while it was read, and its client has the error
         except BaseException as error:
             status = _explain(call, error)
             if status is None and not isinstance(error, grpc.aio.InternalError):
                 raise
-        # Not in the except clause: the exception that `abort` raises, which gRPC keeps, would keep this one and so the
-        # messages and tensors of the call until the next garbage collection.
+        # Not in the except clause: gRPC keeps the exception that `abort` raises. It would keep this one, and so the
+        # call's messages and tensors, until the next garbage collection.
         if status is not None:
             await self._abort(call, status)
-        # gRPC could not send: the client has gone. Any other exception it would log, and try to answer.
+        # gRPC could not send: the client has gone. gRPC would log any other exception and try to answer.
         raise asyncio.CancelledError
 
     async def _abort(self, call: Call, status: Status) -> None:
@@ -138,7 +137,7 @@ class Handlers:
             await call.context.abort(code, text, (*trailers, *self._name))
 
     async def _cut(self, call: Call, error: AclgradError) -> None:
-        """Ends a call from another task than its own."""
+        """Ends a call from another task."""
         if (status := _explain(call, error)) is not None:
             await self._abort(call, status)
 
@@ -152,14 +151,14 @@ async def _identify(access: Access, call: Call) -> None:
 
 
 def _explain(call: Call, error: BaseException) -> Status | None:
-    """Logs an error and returns what to tell the client; None if the client has gone."""
+    """Logs an error and returns the status for the client; None if the client has gone."""
     if isinstance(error, asyncio.CancelledError):
         cut = call.take_cut()
         if cut is None:
             why = "was cancelled"
             if call.is_cut_short:
                 why = "ended (its message exceeds --max-message-bytes or is compressed, or its client has gone)"
-            # Of a call without a message nothing is lost, and a client can make and end many thousands a second.
+            # A call without a message loses nothing, and a client can make and end many thousands a second.
             level = logging.INFO if call.has_begun or call.is_cut_short else logging.DEBUG
             _tell(call, level, why)
             return None

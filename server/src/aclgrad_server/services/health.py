@@ -22,7 +22,7 @@ _STATUS: Final = health_pb2.HealthCheckResponse
 
 
 class _SideCalls:
-    """The calls of health or reflection that are open. One too many ends the oldest, so that they keep nobody out."""
+    """The open calls of health or reflection. A call too many ends the oldest, so that nobody is locked out."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -49,11 +49,11 @@ class _SideCalls:
 
 
 class Health:
-    """Tells whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name).
+    """Reports whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name).
 
-    The id of the host is a name too, by which clients know its workers from others at their addresses.
+    The host's id is a service name, too: clients recognise the host's workers by it.
 
-    gRPC's own servicer takes any name and size, and lets one watch that is not read hold up all others.
+    gRPC's own servicer takes any name and size, and one unread watch delays all others.
     """
 
     def __init__(self, view: ServerView) -> None:
@@ -109,7 +109,7 @@ class Health:
 
 
 def add_reflection(server: grpc.aio.Server, view: ServerView) -> None:
-    """Lets tools such as grpcurl discover the services, for those who may execute operators."""
+    """Lets tools such as grpcurl discover the services, if the caller may execute operators."""
     servicer = reflection.aio.ReflectionServicer((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME))
     side_calls = _SideCalls()
 
@@ -133,13 +133,13 @@ def add_reflection(server: grpc.aio.Server, view: ServerView) -> None:
 
 
 async def _read(context: Context, kind: Any, limit_bytes: int, view: ServerView) -> Any:
-    """Returns the next message, or None at the end; ends a call whose message is late, too large or no such message.
+    """Returns the next message, or None at the end; ends a call whose message is late, too large or malformed.
 
-    gRPC itself would log what is wrong with a message, and tell it to the client.
+    gRPC itself would log the fault of a message and send it to the client.
     """
     limit_s = view.settings.client_timeout_s
     code, problem = grpc.StatusCode.INVALID_ARGUMENT, f"the message is not a {kind.DESCRIPTOR.name}"
-    # In a task that goes on: gRPC would never free a message that comes for a cancelled reader.
+    # In a task that goes on: gRPC would never free a message that arrives for a cancelled reader.
     reading = asyncio.ensure_future(context.read())
     reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:

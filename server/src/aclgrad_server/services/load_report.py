@@ -1,4 +1,4 @@
-"""How busy this server is, as gRPC's own balancers ask for it: a trailer on the replies to operator calls."""
+"""The load report of this server for gRPC's balancers: a trailer on the replies to operator calls."""
 
 import struct
 import time
@@ -11,12 +11,12 @@ from aclgrad_server.statistics import OK, OPERATOR_METHODS
 
 TRAILER: Final = "endpoint-load-metrics-bin"
 INTERVAL_S: Final = 0.25
-_WEIGHT: Final = 0.3  # of the latest interval: about a second is what a balancer looks at
+_WEIGHT: Final = 0.3  # of the latest interval: balancers look at about a second
 REST_RPS: Final = 4.0
 REST_UTILIZATION: Final = 0.02
-"""Added to what is measured, as if each server had some calls at rest. Otherwise the replies alone would decide between
-servers at rest, whose utilization is about the same: the one that happened to get more calls would get all of them. And
-the balancer divides by the utilization."""
+"""Added to the measured values, as if each idle server had some calls. Otherwise, among idle servers, whose utilization
+is about the same, the one that happened to get more calls would get all of them. The balancer also divides by the
+utilization."""
 _RPS, _UTILIZATION = b"\x31", b"\x49"
 """Field numbers 6, `rps_fractional`, and 9, `application_utilization`, of xds.data.orca.v3.OrcaLoadReport."""
 
@@ -29,10 +29,10 @@ def encode(rps: float, utilization: float) -> bytes:
 class LoadReport:
     """Replies per second, and the busiest of slots, event loop and memory, renewed a few times a second.
 
-    All are averages of the same second: the share would follow what one call does to one of them alone.
+    All are averages over the same second; otherwise the share would follow what a single call does to one of them.
 
-    A balancer gives each server the share `rps / utilization`: what it would do if it were busy all the time. So calls
-    that fail do not count: a server that refuses most of them would look fast.
+    A balancer gives each server the share `rps / utilization`: its rate if it were always busy. Failed calls do not
+    count: a server that refuses most calls would look fast.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class LoadReport:
         self._rps = self._loop = self._slots = 0.0
         self._slots_sum, self._look_count = 0.0, 0
         self.trailer = (TRAILER, encode(REST_RPS, REST_UTILIZATION))
-        """Of every reply to an operator call."""
+        """The trailer of every reply to an operator call."""
 
     def sweep(self) -> None:
-        """Renews the report if it is due. To be called on the event loop, some times a second."""
+        """Renews the report if it is due. Call it on the event loop, several times a second."""
         now = self._clock()
         seconds = now - self._at
         admission = self._view.admission
@@ -73,9 +73,9 @@ class LoadReport:
         return sum(row.reasons.get(OK, 0) for (method, _), row in rows if method in OPERATOR_METHODS)
 
     def _used_memory(self) -> float:
-        """Returns 1 where the server stops to read, and 0 below half of the limit.
+        """Returns 1 when the server stops reading, and 0 below half of the limit.
 
-        What a server holds at rest says nothing of its load: it would make the share of a server what it already is.
+        Memory at rest says nothing about load: it would make the share of a server what it already is.
         """
         memory = self._view.memory
         return 0.0 if memory is None else (memory.used_bytes / memory.limit_bytes - 0.5) / (MEMORY_SOFT_LIMIT - 0.5)

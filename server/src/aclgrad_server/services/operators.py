@@ -26,7 +26,7 @@ SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
 
 class OperatorService:
-    """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
+    """Answers the calls of the service; requests and replies are bytes, so that protobuf copies no tensor."""
 
     def __init__(self, view: ServerView, turned_off: TurnedOff, library: Library, runner: Runner) -> None:
         self._view = view
@@ -40,7 +40,7 @@ class OperatorService:
         self._runner = runner
 
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:
-        """Returns what a gRPC server takes; without serializers, gRPC hands bytes through."""
+        """Returns gRPC's handlers; without serializers, gRPC passes bytes through."""
         runner = self._runner
         unary: dict[str, Unary] = {
             "ListOperators": self.list_operators,
@@ -65,7 +65,7 @@ class OperatorService:
 
 
 def _host(view: ServerView) -> pb.Host:
-    """Returns the ports of the workers, by the one that they share."""
+    """Returns the ports of the workers, by their shared port."""
 
     def ports(addresses: Iterable[str]) -> list[int]:
         return [int(each.rpartition(":")[2]) for each in addresses if not each.startswith(UNIX)]

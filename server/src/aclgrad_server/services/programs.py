@@ -21,14 +21,15 @@ from aclgrad_server.statistics import OK, OperatorAndReason
 
 log = logging.getLogger(__name__)
 
-MAX_LOGGED_STEPS: Final = 20  # failing steps of one program that are logged
-_HOLD_S: Final = 0.002  # how long one program may hold the event loop before other coroutines run
+MAX_LOGGED_STEPS: Final = 20  # logged failures of one program
+_HOLD_S: Final = 0.002  # longest time that one program holds the event loop
 
 
 def pauses(runner: Runner, call: Call) -> Pause:
-    """Returns what lets other coroutines run after each `_HOLD_S`; it raises DeadlinePassedError in the end.
+    """Returns a pause that lets other coroutines run after each `_HOLD_S` and raises DeadlinePassedError at the
+    deadline.
 
-    Programs that pause go on one by one, so that several of them do not hold the event loop for longer than one.
+    Paused programs go on one at a time, so that several hold the event loop no longer than one.
     """
     end = time.monotonic() + _HOLD_S
 
@@ -65,28 +66,28 @@ async def execute_program(runner: Runner, request: bytes, call: Call) -> bytes:
     for number, result in (await _statuses(call, failures, pause)).items():
         results[number] = [result]
     pieces = [piece for number in sorted(results) for piece in results[number]]
-    # Statuses may be larger than what they stand for.
+    # Statuses may be larger than the results that they replace.
     size_bytes = sum(map(len, pieces))
     check_reply_size("steps", size_bytes, runner.max_message_bytes)
     return b"".join(pieces) if size_bytes <= SMALL_BYTES else await runner.device.join(pieces)
 
 
 def name_program(call: Call, program: PlannedProgram) -> None:
-    """Says in logs and figures what the call is."""
+    """Sets the call's operator and figures for logs and metrics."""
     alone = program.steps.get(0) if program.step_count == 1 else None
     call.operator = f"program of {program.step_count}" if alone is None else alone.plan.spec.name
     call.step_count, call.work_s = program.step_count, program.seconds
 
 
 def refuse_beyond(runner: Runner, call: Call, program: PlannedProgram) -> PlannedProgram:
-    """Returns the program without steps that take more by themselves than the caller may have, and what needs them."""
+    """Returns the program without steps that alone exceed the caller's limit, and without steps that need those."""
     plans = [step.plan for step in program.steps.values()]
     largest_bytes = max((each.size_bytes + each.workspace.size_bytes for each in plans), default=0)
     try:
         runner.admission.check(call.caller, largest_bytes)
         return program
     except LimitExceededError:
-        pass  # each of them has a status of its own
+        pass  # each has a status of its own
     beyond: dict[int, AclgradError] = {}
     for number, step in program.steps.items():
         workspace_bytes = step.plan.workspace.size_bytes

@@ -1,1 +1,1 @@
-"""The one status of the server, which GetServerStatus, the status page and `aclgrad status` show."""
+"""The status of the server, shown by GetServerStatus, the status page and `aclgrad status`."""

@@ -1,4 +1,4 @@
-"""What is wrong with a server, in plain words: rules that look at nothing but its status.
+"""The problems of a server in plain words, from rules over its status alone.
 
 The page and `aclgrad status` show them, and the alerts of deploy/monitoring get their remedies from here.
 """
@@ -15,16 +15,16 @@ from aclgrad_server.statistics import NONE
 
 Status = pb.GetServerStatusResponse
 Found = tuple[str, str, bool]
-"""What is wrong, what to do, and whether it is serious."""
+"""A problem, its remedy, and whether it is serious."""
 
-FULL: Final = 0.8  # share of the queue from which on it is nearly full
-LATE_STEP: Final = 0.5  # share of the hang timeout from which on a step is suspicious
+FULL: Final = 0.8  # a queue with a larger share in use is nearly full
+LATE_STEP: Final = 0.5  # a step is suspicious after this share of the hang timeout
 OLD_SAMPLE_S: Final = 5.0
 LATE_BEAT_S: Final = 1.0
 LATE_LOOP_S: Final = 0.25
-SLOW_CALL_S: Final = 10.0  # from here on callers without patience give up
+SLOW_CALL_S: Final = 10.0  # impatient callers give up after this
 LONG_TAIL_S: Final = 1.0
-LONG_TAIL: Final = 100  # the p99 as a multiple of the median from which on some calls wait behind others
+LONG_TAIL: Final = 100  # with a larger ratio of p99 to median, some calls wait behind others
 DAY_S: Final = 86_400.0
 EXPIRES_SOON_S: Final = 7 * DAY_S
 IN_PIECES: Final = 0.75  # share of a pool's free memory beside its largest block
@@ -45,13 +45,13 @@ REMEDIES: Final = {
     "AclgradIdentitiesRefused": "see the audit lines of the log",
     "AclgradLogLinesDropped": "have standard error read faster, or log less (--log-level)",
 }
-"""What to do, by alert; docs/runbook.md has a section for each."""
+"""Remedies by alert; docs/runbook.md has a section for each."""
 _NOT_READY: Final = {
     "starting": "wait until the device is open and tested; the log says how far it is",
     "draining": "nothing: calls in flight end, and then the process does",
     "device lost": "the process ends, and Docker or Kubernetes starts a new one; see npu-smi info if it happens again",
 }
-"""What to do, by the reason why calls are not welcome."""
+"""Remedies by the reason why calls are not welcome."""
 _LATE_LOOP: Final = REMEDIES["AclgradEventLoopBlocked"]
 _FAILURES: Final[dict[str, Found]] = {
     "INTERNAL_ERROR": ("the server itself failed", REMEDIES["AclgradErrorRate"], True),
@@ -65,11 +65,11 @@ _FAILURES: Final[dict[str, Found]] = {
     "UNAUTHENTICATED": ("the caller was unknown", REMEDIES["AclgradIdentitiesRefused"], False),
     "PERMISSION_DENIED": ("the caller lacked the right", REMEDIES["AclgradIdentitiesRefused"], False),
 }
-"""By the reasons that concern those who run the server."""
+"""Problems by the reasons of failures that concern operators of the server."""
 
 
 def problems_of(status: Status) -> list[pb.Problem]:
-    """Returns what is wrong, the worst first."""
+    """Returns the problems, the worst first."""
     rules = _readiness, _devices, _process, _queue, _failures, _latency, _certificate, _turned_off
     found = [
         pb.Problem(summary=summary, remedy=remedy, serious=is_serious)
@@ -149,7 +149,7 @@ def _failures(status: Status) -> Iterator[Found]:
 
 
 def _latency(status: Status) -> Iterator[Found]:
-    """Yields the operator whose p99 is the longest, if that is long by itself or beside the median."""
+    """Yields a problem for the operator with the longest p99, if that is long in itself or beside the median."""
     slow = []
     for each in status.operators:
         median_s, p99_s = _seconds(each.median_latency), _seconds(each.p99_latency)

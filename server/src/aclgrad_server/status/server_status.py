@@ -1,4 +1,4 @@
-"""The status of a server at one moment. It is made of plain attributes, on any thread, whatever hangs meanwhile."""
+"""The status of a server at one moment, made on any thread from plain attributes, whatever hangs meanwhile."""
 
 import time
 from collections import Counter
@@ -27,7 +27,7 @@ _POOL: Final = tuple(each.name for each in pb.PoolStatus.DESCRIPTOR.fields if no
 
 
 def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusResponse:
-    """Returns the status of the server; without what tells of its machine unless `with_private`."""
+    """Returns the status of the server; details of its machine only if `with_private`."""
     settings, library, device, admission = view.settings, view.library, view.device, view.admission
     place, certificates = view.place, view.certificates
     status = pb.GetServerStatusResponse(
@@ -42,7 +42,7 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
             program_rest_bytes=MAX_PROGRAM_REST_BYTES,
             call_bytes=view.max_call_bytes,
         ),
-        # Where the workers of the host listen apart from each other, or where a single server does.
+        # The workers' own addresses, or those of a single server.
         endpoints=chain.from_iterable(place.endpoints if place else (view.addresses,)) if with_private else (),
         not_ready_reason=view.not_ready_reason or "",
         operators=_operators(view),
@@ -120,7 +120,7 @@ def _queue(admission: Admission, calls: OpenCalls) -> pb.QueueStatus:
 
 
 def _operators(view: ServerView) -> Iterator[pb.OperatorStatus]:
-    """Yields what each operator did, since the start and in the last minute."""
+    """Yields each operator's counts, since the start and in the last minute."""
     calls: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     for outcome, count in view.calls.statistics.calls().items():
@@ -140,11 +140,11 @@ def _operators(view: ServerView) -> Iterator[pb.OperatorStatus]:
 
 
 def _failures(view: ServerView) -> Iterator[pb.FailureStatus]:
-    """Yields the failures since the start by reason, operator and method, what failed last first."""
+    """Yields the failures since the start by reason, operator and method, the latest first."""
     statistics = view.calls.statistics
     last = dict(statistics.last_failures)
     counts, recent = statistics.outcomes(), view.recent.outcomes()
-    # By the clock of now: who compares them with it sees how long ago they were, even if it has been set since.
+    # By the current clock, so that ages are right even if the clock has been set since.
     offset_s = time.time() - time.monotonic()
     for failure in sorted(last, key=lambda each: last[each], reverse=True):
         yield pb.FailureStatus(

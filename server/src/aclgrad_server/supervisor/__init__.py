@@ -1,1 +1,1 @@
-"""The supervisor of a host: it runs a worker on each card and answers for all. It loads neither gRPC nor a runtime."""
+"""The supervisor of a host: runs a worker on each card, without loading gRPC or a runtime."""

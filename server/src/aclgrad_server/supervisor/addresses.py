@@ -1,4 +1,4 @@
-"""The addresses of a host, shared by its workers and each one's own, which are held for as long as it runs."""
+"""The addresses of a host: those shared by its workers and each worker's own, reserved while it runs."""
 
 import errno
 import socket
@@ -14,16 +14,16 @@ _TRIES: Final = 10
 
 
 class Addresses:
-    """The addresses that all workers of a host listen on, and those that are each worker's own, held until `close`.
+    """The shared addresses of a host's workers, and each worker's own, reserved until `close`.
 
-    Worker i has the port after the shared one by 1 + i, or one that the kernel chooses if that is how the shared one
-    came about; of unix sockets, worker 0 has PATH and worker i has PATH.i.
+    Worker i has the shared port + 1 + i, or a port chosen by the kernel if the shared one is. Of unix sockets, worker 0
+    has PATH and worker i has PATH.i.
     """
 
     def __init__(self, listen: Sequence[str], worker_count: int) -> None:
-        """Takes what the setting `listen` has; raises StartError if an address is taken."""
+        """Takes the setting `listen`; raises StartError if an address is taken."""
         self.holders: list[socket.socket] = []
-        """They are bound and never listen: no other process gets the ports, not even between two workers."""
+        """Bound sockets that never listen: no other process gets the ports, not even between two workers."""
         own: list[list[str]] = [[] for _ in range(worker_count)]
         try:
             self.shared = tuple(self._take(address, own) for address in listen)
@@ -33,7 +33,7 @@ class Addresses:
         self.own = tuple(map(tuple, own))
 
     def of(self, worker: int) -> tuple[str, ...]:
-        """Returns what a worker listens on, shared addresses first."""
+        """Returns a worker's addresses, shared ones first."""
         tcp = tuple(address for address in self.shared if not address.startswith(UNIX))
         return tcp + self.own[worker]
 
@@ -47,7 +47,7 @@ class Addresses:
             each.close()
 
     def _take(self, address: str, own: Sequence[list[str]]) -> str:
-        """Returns a shared address as it is bound, and adds those that are each worker's own."""
+        """Returns a bound shared address, and adds each worker's own."""
         if address.startswith(UNIX):
             for number, addresses in enumerate(own):
                 path = address if number == 0 else f"{address}.{number}"
@@ -69,9 +69,9 @@ class Addresses:
         return shared
 
     def _hold(self, host: str, port: int, whose: str = "") -> int:
-        """Returns the port that is held on every address of the host; raises StartError if one of them is taken."""
+        """Returns the port reserved on every address of the host; raises StartError if one is taken."""
         ips = _ips_of(host)
-        # A port that the kernel has chosen for one family may be taken in the other.
+        # A port chosen by the kernel for one family may be taken in the other.
         for _ in range(1 if port else _TRIES):
             held, failures = _bind(ips, port)
             is_taken = any(error.errno == errno.EADDRINUSE for error in failures)
@@ -85,22 +85,22 @@ class Addresses:
 
 
 def _bind(ips: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tuple[list[socket.socket], list[OSError]]:
-    """Returns a socket for each address that has the port, and why others do not."""
+    """Returns a bound socket for each address where the port is free, and the errors of the others."""
     held: list[socket.socket] = []
     failures: list[OSError] = []
     for family, ip in ips:
         try:
             with ExitStack() as unbound:
-                # Without IPv6 in the kernel, names still have addresses of it.
+                # Names have IPv6 addresses even if the kernel has no IPv6.
                 holder = unbound.enter_context(socket.socket(family, socket.SOCK_STREAM))
                 if family == socket.AF_INET6:
                     # [::] also accepts IPv4, as it does for gRPC.
                     holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, ip != "::")
-                # Only for the bind, so that connections of a server that has ended are in nobody's way.
+                # For the bind alone, despite connections of an ended server.
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 holder.bind((ip, port))
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-                # Not before the bind: a second server would share the port. From here on our workers may.
+                # Not before the bind: a second server would share the port. From here on, our workers share it.
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 unbound.pop_all()
         except OSError as error:
@@ -112,11 +112,11 @@ def _bind(ips: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tuple[l
 
 
 def _ips_of(host: str) -> list[tuple[socket.AddressFamily, str]]:
-    """Returns the numeric addresses that gRPC would listen on for this host."""
+    """Returns the numeric addresses on which gRPC would listen for this host."""
     if host in ("0.0.0.0", "[::]"):
         return [(socket.AF_INET6, "::")] if socket.has_dualstack_ipv6() else [(socket.AF_INET, "0.0.0.0")]
     if host == "localhost":
-        # Whatever the file of hosts says.
+        # Whatever /etc/hosts says.
         return [(socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1")]
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

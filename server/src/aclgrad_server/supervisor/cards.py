@@ -1,4 +1,4 @@
-"""The cards of the host: how many there are, which of them each worker has, and what their runtime says of them."""
+"""The cards of the host: their number, the card of each worker, and the runtime's description."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What a device library says of its cards, or why it says nothing."""
+    """A device library's description of its cards, or why there is none."""
 
     count: int | None = None
     soc_name: str = ""
@@ -24,9 +24,9 @@ class Runtime:
 
 
 def workers_of(settings: Settings, runtime: Callable[[], Runtime]) -> list[int]:
-    """Returns the index of each worker's card; of a single one, it may be unknown whether the card exists.
+    """Returns the index of each worker's card; a single worker's card may not exist.
 
-    The runtime is asked if it matters. If it does not tell, a server that opens it knows better why.
+    Asks the runtime only if necessary. If that fails, the server that opens the card reports the cause better.
     """
     if settings.workers == 1 or (settings.workers is None and len(settings.device) == 1):
         return [*settings.device, 0][:1]
@@ -35,17 +35,17 @@ def workers_of(settings: Settings, runtime: Callable[[], Runtime]) -> list[int]:
 
 
 def probes_in_child(settings: Settings, runtime: Callable[[], Runtime]) -> bool:
-    """Says whether a child process is to make the first calls. A device that reads the host's memory is no card."""
+    """Returns whether a child process makes the first calls; not for a device that reads the host's memory."""
     return settings.probe_in_child == "on" or (settings.probe_in_child == "auto" and not runtime().host_pointers)
 
 
 def ask_runtime(settings: Settings) -> Runtime:
-    """Returns what the runtime says of its cards.
+    """Returns the runtime's description of its cards.
 
-    A process of its own asks: the supervisor itself never loads a runtime, whose threads and contexts would be in it.
+    Asks in a process of its own, so that the runtime's threads and contexts are never in the supervisor.
     """
     config, limit_s = str(settings.acl_config or ""), settings.hang_timeout_s
-    # -P: a file of the working directory must not stand for a module.
+    # -P: no modules from the working directory.
     command = [sys.executable, "-P", "-m", "aclgrad_server.devices.library", settings.backend, config, str(limit_s)]
     try:
         finished = subprocess.run(

@@ -1,4 +1,4 @@
-"""The pages of a host's admin listener. A worker that does not answer in time delays none of them for longer."""
+"""The pages of a host's admin listener. A worker that does not answer delays a page only up to a limit."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def pages(supervisor: "Supervisor") -> dict[str, Page]:
 
 
 class _Shared:
-    """A page that is made once for all who ask meanwhile: however many they are, workers are asked once at a time."""
+    """A page that is made once for all concurrent requests: workers are asked once at a time."""
 
     def __init__(self, make: Page) -> None:
         self._make = make
@@ -63,13 +63,13 @@ class _Shared:
     async def page(self, request: Request) -> Response:
         if self._made is None or self._made.done():
             self._made = asyncio.ensure_future(self._make(request))
-        # Whoever goes away does not end it for the others.
+        # A request that ends does not cancel it for the others.
         return await asyncio.shield(self._made)
 
 
 async def _status_of(worker: Worker, supervisor: "Supervisor") -> WorkerAnswer:
     answer = await ask(worker.socket, "/status")
-    # Everybody may read the page, so it says nothing of the machine if calls need an identity.
+    # The page is public, so it omits the machine's details if calls need an identity.
     own = supervisor.addresses.own[worker.index] if supervisor.settings.identities is None else ()
     return WorkerAnswer(
         worker.index,
@@ -83,7 +83,7 @@ async def _status_of(worker: Worker, supervisor: "Supervisor") -> WorkerAnswer:
 
 class HostMetrics(Collector):
     def __init__(self, workers: Sequence[Worker], answers: Sequence[bytes | None]) -> None:
-        """Takes what each worker has answered, or None."""
+        """Takes the answer of each worker, or None."""
         self._answered = tuple(zip(workers, answers, strict=True))
 
     def collect(self) -> Iterator[Family]:

@@ -1,4 +1,4 @@
-"""A host of several workers: start, restart, renew and stop them, and answer for all."""
+"""A host of several workers: starts, restarts, renews and stops them, and reports on all."""
 
 import asyncio
 import gc
@@ -28,10 +28,10 @@ from aclgrad_server.supervisor.worker import State, Worker
 log = logging.getLogger(__name__)
 
 _STDOUT: Final = 1
-_MAX_SOCKET_PATH: Final = 107  # bytes that the kernel takes
+_MAX_SOCKET_PATH: Final = 107  # most bytes that the kernel takes
 UNREADY_LIMIT_S: Final = 300.0
 _FIXED: Final = ("listen", "admin", "device", "workers", "probe_in_child")
-"""Settings of the supervisor itself, which a renewal does not change."""
+"""Settings of the supervisor itself, unchanged by a renewal."""
 
 
 class Supervisor:
@@ -40,7 +40,7 @@ class Supervisor:
     def __init__(
         self, settings: Settings, cards: Sequence[int], reread: Callable[[], Settings], probes: bool = False
     ) -> None:
-        """Takes what reads the settings anew, and whether children of the workers make their first calls.
+        """Takes the function that rereads the settings, and whether child processes make the workers' first calls.
 
         Raises StartError if it could not run such workers.
         """
@@ -68,15 +68,15 @@ class Supervisor:
         self._unready_since = time.monotonic()
 
     async def run(self) -> int:
-        """Returns the exit code of the host."""
+        """Runs the host and returns its exit code."""
         gc.enable()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._catch, number)
         loop.add_signal_handler(signal.SIGHUP, self._ask_for_renewal)
-        # If whoever started us ignores it, the kernel keeps nothing of how a worker ends.
+        # If our parent ignores it, the kernel discards the exit codes of workers.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # Workers inherit it: a terminal with `stty tostop` would stop them as they write their log.
+        # Inherited by workers: with `stty tostop`, a terminal would stop them when they write their log.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         with self._held:
             if self.settings.admin != OFF:
@@ -103,13 +103,13 @@ class Supervisor:
         return self._exit_code or (EXIT_UNDRAINED if any(worker.was_cut for worker in self.workers) else 0)
 
     def _end(self, code: int) -> None:
-        """Ends the host with this exit code, which is 0 if it was asked to end; does nothing if it ends already."""
+        """Ends the host with this exit code, 0 on request; does nothing if it already ends."""
         if not self._ends.is_set():
             self._exit_code = code
             self._ends.set()
 
     def _end_with(self, keeper: "asyncio.Task[None]") -> None:
-        """Ends the host if nobody keeps one of its workers any more."""
+        """Ends the host if the task that keeps a worker has ended."""
         if not keeper.cancelled() and keeper.exception() is not None:
             log.error("%s is not kept any more: the host ends", keeper.get_name(), exc_info=keeper.exception())
         self._end(EXIT_START)
@@ -119,14 +119,14 @@ class Supervisor:
         now, states = time.monotonic(), {worker.state for worker in self.workers}
         if State.READY in states or states == {State.UNFIT}:
             self._unready_since = now
-        # A restart of the host may help: no worker is ready, and not because of the cards alone.
+        # No worker is ready, and not only because of the cards: a restart of the host may help.
         if now - self._unready_since > UNREADY_LIMIT_S:
             log.error("no worker was ready for %.0f s: ending with exit code %d", UNREADY_LIMIT_S, EXIT_DEVICE_LOST)
             self._end(EXIT_DEVICE_LOST)
         return BEAT_INTERVAL_S
 
     def _tell(self, worker: Worker) -> None:
-        """Prints where the host and a worker that has become ready serve, each once, and tells the service manager."""
+        """Prints the addresses of the host and of a worker that has become ready, once each, and notifies systemd."""
         if worker.state is State.READY:
             if worker.index == 0 or not self.addresses.has_unix:
                 self._print(f"ready: {' '.join(self.addresses.shared)}")
@@ -136,7 +136,7 @@ class Supervisor:
         if self._ends.is_set():
             return
         states = [worker.state for worker in self.workers]
-        # The start has also ended when no worker can become ready any more.
+        # The start has also ended if no worker can become ready any more.
         is_started = State.READY in states or not {State.STARTING, State.PAUSED} & set(states)
         if is_started and not self._is_started:
             self._is_started = True
@@ -146,11 +146,11 @@ class Supervisor:
     def _print(self, line: str) -> None:
         if line not in self._told:
             self._told.add(line)
-            with suppress(OSError):  # nobody reads it any more
+            with suppress(OSError):  # without a reader
                 os.write(_STDOUT, f"{line}\n".encode())
 
     def _orders(self, settings: Settings, number: int) -> Orders:
-        """Returns a worker's settings, with its part of what the host has, and its place."""
+        """Returns a worker's settings, with its share of the host's limits, and its place."""
         count, on_card = len(self._cards), self._cards.count(self._cards[number])
         changed = {
             "listen": self.addresses.of(number),
@@ -178,7 +178,7 @@ class Supervisor:
             self._is_renewal_due.set()
 
     async def _renew(self) -> None:
-        """Restarts the workers one by one with the settings of now, whenever that is due."""
+        """Restarts the workers one by one with the current settings, whenever that is due."""
         while await self._is_renewal_due.wait():
             self._is_renewal_due.clear()
             tell_reloading()
@@ -206,14 +206,14 @@ class Supervisor:
 
 
 def _check_files(settings: Settings) -> None:
-    """Raises StartError for a file that every worker would refuse after seconds; they also look at what is in it."""
+    """Raises StartError for a file that every worker would refuse after seconds; workers also check its content."""
     files = settings.tls_certificate, settings.tls_key, settings.tls_client_ca, settings.identities
     for path in filter(None, files):
         read_trusted(path, is_key=path == settings.tls_key)
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
-    """Returns a new folder for the sockets of the workers; raises StartError if there cannot be one."""
+    """Returns a new folder for the workers' sockets; raises StartError if it cannot be made."""
     remedy = "set TMPDIR to a folder with a short path that the server may write to"
     try:
         folder = tempfile.TemporaryDirectory(prefix="aclgrad-")

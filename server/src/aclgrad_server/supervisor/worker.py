@@ -1,4 +1,4 @@
-"""One worker as its supervisor sees it: started, watched, started again when it ends, and stopped."""
+"""The supervisor's side of one worker: starts, watches, restarts and stops it."""
 
 import asyncio
 import json
@@ -24,18 +24,18 @@ log = logging.getLogger(__name__)
 
 COMMAND: Final = (sys.executable, "-P", "-m", "aclgrad_server", "worker")  # not the working directory's modules
 PROCESSES: Final = "ACL_HOST_PROCESSES"
-"""The variable by which a CPU device learns how many share the processors; a card does not know it."""
+"""The variable that tells a CPU device how many processes share the processors; cards ignore it."""
 ANSWER_LIMIT_S: Final = 1.0
-"""A worker that has not answered then is shown as one that does not."""
+"""A worker that has not answered by then counts as not answering."""
 LOOK_INTERVAL_S: Final = 1.0
-START_INTERVAL_S: Final = 0.1  # until it has settled
+START_INTERVAL_S: Final = 0.1  # before it counts as settled
 HANG_LIMIT_S: Final = 10.0
-"""A worker that has not been alive for so long is ended."""
+"""A worker that has not been alive for this long is ended."""
 START_LIMIT_S: Final = 60.0
-"""A new worker that has never been alive for so long is ended: imports take long on a busy machine."""
-ABORT_S: Final = 2.0  # for the stacks that SIGABRT has it write
-KILL_S: Final = 5.0  # beyond its own limits, after which a worker that does not stop is killed
-STEADY_S: Final = 30.0  # of readiness, after which a worker's next end is its first again
+"""A new worker that has not been alive after this long is ended: imports are slow on a busy machine."""
+ABORT_S: Final = 2.0  # to write stacks after SIGABRT
+KILL_S: Final = 5.0  # grace beyond its own limits before a worker is killed
+STEADY_S: Final = 30.0  # after this long ready, a worker's next end counts as its first
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
 _MAX_ANSWER_BYTES: Final = 2**26
@@ -47,7 +47,7 @@ class State(Enum):
     STARTING = "starting"
     READY = "ready"
     UNFIT = "unfit"
-    """Its card failed: it lives and takes no calls, and a new process would find the same card."""
+    """Its card failed: it lives but takes no calls, and a new process would find the same card."""
     PAUSED = "ended, starts again"
     GIVEN_UP = "given up"
     STOPPED = "stopped"
@@ -57,33 +57,33 @@ class Worker:
     """Keeps one worker running, from `keep` to `stop`. Any thread may read its attributes."""
 
     def __init__(self, orders: Orders, on_change: Callable[["Worker"], None]) -> None:
-        """Takes what is called whenever the state has changed."""
+        """Takes a function that is called whenever the state has changed."""
         self.index = orders.place.index
         self.orders = orders
         self.socket = orders.settings.admin.removeprefix(UNIX)
         self.state = State.STARTING
         self.reason = ""
-        """Why it is not ready, in words for the public."""
+        """Why it is not ready, in public words."""
         self.restarts = 0
         self.exit_code: int | None = None
-        """That of the latest process that has ended; negative for a signal."""
+        """The exit code of the latest ended process; negative for a signal."""
         self.was_cut = False
         """Whether calls in flight were cut when it was asked to stop."""
         self._on_change = on_change
         self._told = orders
-        """What the latest process was told."""
+        """The orders of the latest process."""
         self._process: Process | None = None
         self._spawning = asyncio.Lock()
-        """Held until a new process can be signalled, so that nobody who wants its end misses it."""
+        """Held until a new process can be signalled, so that a stop never misses it."""
         self._wake = asyncio.Event()
-        """Set when the process is to end, so that no pause delays what comes then."""
+        """Set when the process is to end: it ends all pauses."""
         self._is_stopping = False
         self._settled = asyncio.Event()
         """Set when the process is ready, unfit, or has ended. Each process has its own."""
         self._next_settled: asyncio.Event | None = None
         self._ready_at: float | None = None
         self._pause_s = 0.0
-        """At once for the first time: most ends are of the kind that a new process mends."""
+        """The first restart is immediate: usually a new process fixes the problem."""
 
     async def keep(self) -> None:
         """Runs the worker until `stop`, one process after the other."""
@@ -96,7 +96,7 @@ class Worker:
         self._enter(State.STOPPED, "stopped")
 
     async def renew(self, orders: Orders) -> bool:
-        """Replaces the process by one with other orders; returns whether that is ready, or as unfit as before."""
+        """Replaces the process by one with other orders; returns whether that is ready, or was unfit before, too."""
         was_unfit = self.state is State.UNFIT
         self.orders = orders
         self._next_settled = settled = asyncio.Event()
@@ -106,11 +106,11 @@ class Worker:
         return self.state is State.READY or (was_unfit and self.state is State.UNFIT)
 
     async def stop(self) -> None:
-        """Has the process drain; returns when `keep` does."""
+        """Makes the process drain; returns when `keep` does."""
         self._is_stopping = True
         self._wake.set()
         code = await self._end_process()
-        # Before it is ready, a process has no calls, and ends by the signal itself.
+        # Before it is ready, a process has no calls and is ended by the signal itself.
         self.was_cut = code != 0 and self._ready_at is not None
 
     def send(self, number: int) -> None:
@@ -135,19 +135,19 @@ class Worker:
                     *COMMAND,
                     str(self.index),
                     stdin=PIPE,
-                    # Our output has addresses alone, and a library may print.
+                    # Our output has only addresses, and a library may print.
                     stdout=_STDERR,
                     env={**os.environ, PROCESSES: str(orders.place.worker_count)},
-                    # Ctrl-C in a terminal is for the supervisor, which has every worker drain. Not a session: Linux
-                    # would give each its own share of the CPU (autogroups), and they took twice the time for a call.
+                    # Ctrl-C in a terminal is for the supervisor, which makes every worker drain. Not sessions: Linux
+                    # would give each its own share of the CPU (autogroups), and calls took twice as long.
                     process_group=0,
                 )
-        except (OSError, RuntimeError) as error:  # asyncio waits for a process in a thread, and there may be none
+        except (OSError, RuntimeError) as error:  # asyncio waits for a process in a thread, which may not start
             log.error("worker %d cannot be started: %s", self.index, error)
             self._settled.set()
             return
         assert process.stdin is not None
-        # Its input stays open: when that ends, the supervisor has.
+        # Its input stays open until the supervisor ends.
         process.stdin.write(replace(orders, place=replace(orders.place, restart_count=self.restarts)).packed())
         watch = asyncio.create_task(self._watch())
         watch.add_done_callback(self._check)
@@ -159,13 +159,13 @@ class Worker:
         self._settled.set()
 
     def _check(self, watch: "asyncio.Task[None]") -> None:
-        """Ends a process that nobody would watch any more."""
+        """Ends a process that is no longer watched."""
         if not watch.cancelled() and watch.exception() is not None:
             log.error("worker %d is not watched any more, and is killed", self.index, exc_info=watch.exception())
             self.send(signal.SIGKILL)
 
     async def _watch(self) -> None:
-        """Asks the process for its state, and ends one that is not alive any more: it hangs, or its event loop does."""
+        """Asks the process for its state, and ends it if the process or its event loop hangs."""
         limit_s, silent_s = START_LIMIT_S, 0.0
         while True:
             begin_s = time.monotonic()
@@ -178,12 +178,13 @@ class Worker:
                 continue
             if limit_s == HANG_LIMIT_S:
                 self._enter(State.STARTING, "does not answer" if told is None else told["reason"])
-            # One look counts for what it takes at most: if it took longer, the supervisor was held, or its container.
+            # A check counts for its longest time at most: if it took longer, the supervisor or its container was
+            # stopped.
             silent_s += min(time.monotonic() - begin_s, LOOK_INTERVAL_S + ANSWER_LIMIT_S)
             if silent_s >= limit_s:
                 log.error("worker %d is not alive since %.0f s: SIGABRT has it write its stacks", self.index, limit_s)
                 self.send(signal.SIGABRT)
-                # A process that is stopped takes no other signal than SIGKILL.
+                # A stopped process takes only SIGKILL.
                 await asyncio.sleep(ABORT_S)
                 self.send(signal.SIGKILL)
                 return
@@ -197,7 +198,7 @@ class Worker:
             self._settled.set()
 
     async def _end_process(self) -> int:
-        """Has the process drain, and kills it if it does not end within its limits; returns its exit code, or 0."""
+        """Makes the process drain, and kills it if it exceeds its limits; returns its exit code, or 0."""
         async with self._spawning:
             process = self._process
         if process is None or process.returncode is not None:
@@ -212,7 +213,7 @@ class Worker:
             return await process.wait()
 
     async def _wait_to_start_again(self) -> None:
-        """Waits until it is time for a new process, or to stop."""
+        """Waits until a new process is due, or the stop."""
         code, was_ready = self.exit_code, self._ready_at is not None
         how = "a failed start" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
         if code == EXIT_USAGE or (code == EXIT_START and not was_ready):
@@ -234,12 +235,12 @@ class Worker:
 
 
 async def ask(socket: str, page: str, limit_s: float = ANSWER_LIMIT_S) -> bytes | None:
-    """Returns the page of the admin listener on a worker's socket; None if it does not come, whole and in time."""
+    """Returns a page of the admin listener on a worker's socket; None if it is incomplete or late."""
     try:
         async with asyncio.timeout(limit_s):
             reader, writer = await asyncio.open_unix_connection(socket)
             try:
-                # By HTTP/1.0 the answer comes in one piece.
+                # HTTP/1.0 answers are not chunked.
                 writer.write(f"GET {page} HTTP/1.0\r\n\r\n".encode())
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = _LENGTH.search(head)
@@ -253,7 +254,7 @@ async def ask(socket: str, page: str, limit_s: float = ANSWER_LIMIT_S) -> bytes 
 
 
 def _make_way(socket: Path) -> None:
-    """Removes what is left of a socket, and brings its folder back if somebody has cleared the folder of that."""
+    """Removes a leftover socket, and restores its folder if a clean-up of temporary files removed it."""
     with suppress(FileExistsError):
         socket.parent.mkdir(0o700)
     if socket.parent.lstat().st_uid != os.geteuid():

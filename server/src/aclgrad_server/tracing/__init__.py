@@ -1,1 +1,1 @@
-"""Traces: the spans of calls, and their way to a collector. Loaded only with `--tracing`."""
+"""Traces: the spans of calls, sent to a collector. Loaded only with `--tracing`."""

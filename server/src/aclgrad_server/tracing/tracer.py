@@ -1,7 +1,7 @@
-"""The spans of calls that have ended: one of the call, and one below it for each stage that it was in.
+"""The spans of ended calls: one for the call, and a child for each stage.
 
-Calls have them that the sampler chooses, and every one that fails. They are made as `ReadableSpan`, from times that a
-call has anyway, and not by a tracer, which takes five times as long: docs/decisions/traces.md.
+Calls chosen by the sampler have spans, and every failed call. They are `ReadableSpan`s made from the call's times; a
+tracer takes five times as long: docs/decisions/traces.md.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _FAULTS: Final = ("UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS")
-"""Codes that OpenTelemetry counts as errors of a server; others are errors of the client alone."""
+"""Codes that OpenTelemetry counts as a server's errors; others are the client's alone."""
 
 
 class Tracer:
@@ -56,16 +56,16 @@ class Tracer:
         self._has_failed = False
 
     def begin(self, call: Call) -> None:
-        """Makes the call's spans when it ends. Without a trace of its client's, it begins one."""
+        """Makes the call's spans when it ends; begins a trace if the client has none."""
         begins_trace = call.trace_id == UNKNOWN
         if begins_trace:
-            # Before it is known whether there will be spans: the log names the trace of a call that fails.
+            # Even if there may be no spans: the log names the trace of a failed call.
             call.trace_id = f"{random.getrandbits(128) or 1:032x}"
-        # The first to be registered runs last.
+        # The function registered first runs last.
         call.at_end(partial(self._ended, call, begins_trace))
 
     async def stop(self, limit_s: float = FLUSH_S) -> None:
-        """Sends what waits, within the limit: a collector in trouble does not hold the end of the process."""
+        """Sends the waiting spans within the limit: a slow collector does not delay the end of the process."""
         # A daemon: the process ends without it.
         stopping = threading.Thread(target=self._processor.shutdown, name="flush spans", daemon=True)
         stopping.start()
@@ -74,8 +74,8 @@ class Tracer:
             log.warning("the collector took too long: the last spans were not sent")
 
     def spans(self, call: Call, parent: SpanContext | None, is_sampled: bool) -> list[ReadableSpan]:
-        """Returns the call's span and those of its stages, one after the other: they fill it."""
-        # The clock of the machine may be set during a call; durations are those of the steady clock.
+        """Returns the call's span and those of its stages, which fill it without gaps."""
+        # Durations are by the monotonic clock: the machine's clock may be set during a call.
         end_ns = time.time_ns() - round((time.monotonic() - call.stage_since) * 1e9)
         begin_ns = end_ns - round((call.stage_since - call.start) * 1e9)
         status = Status(StatusCode.ERROR, call.outcome) if _code(call) in _FAULTS else Status(StatusCode.UNSET)
@@ -101,7 +101,7 @@ class Tracer:
             if is_sampled or call.outcome != OK or any(reason != OK for _, reason in call.items):
                 for span in self.spans(call, parent, is_sampled):
                     self._processor.on_end(span)
-        except Exception as error:  # the rest of what ends a call has to happen
+        except Exception as error:  # the other end functions of the call have to run
             if not self._has_failed:
                 self._has_failed = True
                 log.error("a call could not be traced, and nothing more is said of others", exc_info=error)
@@ -117,11 +117,11 @@ def open_tracer(version: str, place: Place | None) -> Tracer:
     }
     if place is not None:
         own["aclgrad.worker"] = place.index
-    # It would repeat malformed headers for the collector, which may be secret.
+    # It would log malformed headers for the collector, which may be secret.
     logging.getLogger("opentelemetry.util").setLevel(logging.ERROR)
     overridden = Resource(own).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=Resource.create(overridden.attributes), shutdown_on_exit=False)
-    # From here on it would log every span that its full queue drops, on the event loop, which takes 50 µs of a call.
+    # It would log every span that its full queue drops, on the event loop, at 50 µs of a call.
     logging.getLogger("opentelemetry.sdk").setLevel(logging.ERROR)
     return Tracer(OTLPSpanExporter(), provider.sampler, provider.resource, version)
 
@@ -131,7 +131,7 @@ def _name(call: Call) -> str:
 
 
 def _parent(call: Call) -> SpanContext:
-    """Returns the client's span, whose context is valid: its fields have their places whatever its version."""
+    """Returns the client's span with a valid context: the fields are at the same places in every version."""
     parent = dict(call.context.invocation_metadata())[TRACEPARENT]
     return SpanContext(int(call.trace_id, 16), int(parent[36:52], 16), True, TraceFlags(int(parent[53:55], 16)))
 
@@ -141,7 +141,7 @@ def _code(call: Call) -> str:
 
 
 def _attributes(call: Call, is_sampled: bool) -> dict[str, str | int | bool]:
-    """Returns what is known of the call. Of a client's own text, it has the request id alone."""
+    """Returns the call's attributes. The request id is the only text of the client."""
     found: dict[str, str | int | bool] = {
         "rpc.system.name": "grpc",
         "rpc.method": _name(call),
