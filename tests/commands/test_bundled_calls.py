@@ -199,11 +199,11 @@ def test_a_bundle_that_expects_other_gradients_is_refused(run: Run, make: Make, 
     assert "not those that its steps return: grad_input float32[2, 3, 9, 10]" in result.output
 
 
-def test_a_server_that_fails_is_exit_code_1(run: Run, testing: TestServer, make: Make) -> None:
+def test_a_server_that_fails_is_exit_code_3(run: Run, testing: TestServer, make: Make) -> None:
     path = make()
     testing.fail(aclgrad.ServerFaultError("broken"))
     result = run("call --bundle", path)
-    assert (result.exit_code, result.output) == (1, "aclgrad call: broken\n")
+    assert (result.exit_code, result.output) == (3, "aclgrad call: broken\n")
 
 
 def test_a_terminal_gets_nothing_that_it_would_obey(run: Run, testing: TestServer, tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_what_one_product_takes_is_for_the_server(run: Run, tmp_path: Path, monk
     save_file({"g": GRAD.astype("bfloat16")}, tmp_path / "all.safetensors")
     given = f"{tmp_path}/all.safetensors:g"
     result = run("call silu_backward --target 127.0.0.1:1", f"grad_output={given}", f"input={given}")
-    assert (result.exit_code, "127.0.0.1:1" in result.output) == (1, True), result.output
+    assert (result.exit_code, "127.0.0.1:1" in result.output) == (3, True), result.output
 
 
 def test_a_newer_server_may_know_more_than_this_client(
@@ -204,10 +204,10 @@ def test_a_file_is_replaced_by_force_alone(run: Run, grad: Path) -> None:
     np.testing.assert_array_equal(np.load(grad), EXPECTED)
 
 
-def test_a_server_that_fails_is_exit_code_1(run: Run, testing: TestServer, grad: Path) -> None:
+def test_a_server_that_fails_is_exit_code_3(run: Run, testing: TestServer, grad: Path) -> None:
     testing.fail(aclgrad.ServerFaultError("broken"))
     result = run(CALL, f"grad_output={grad}")
-    assert (result.exit_code, "broken" in result.output) == (1, True)
+    assert (result.exit_code, "broken" in result.output) == (3, True)
 
 
 @pytest.fixture

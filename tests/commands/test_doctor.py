@@ -40,10 +40,10 @@ def diagnosed(target: str, **variables: str) -> tuple[Rows, int]:
     done = CliRunner().invoke(program, ["doctor", "--json"], env=environment)
     assert time.monotonic() - start < 12
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output
-    *rows, last = map(json.loads, done.output.splitlines())
-    assert last["summary"]["exit_code"] == done.exit_code
-    assert last["summary"]["failed"] == [row["verdict"] for row in rows].count("failed")
-    return {row["name"].replace(target, "TARGET"): row for row in rows}, done.exit_code
+    told = json.loads(done.output)
+    assert told["exit_code"] == done.exit_code
+    assert told["failed"] == [row["verdict"] for row in told["rows"]].count("failed")
+    return {row["name"].replace(target, "TARGET"): row for row in told["rows"]}, done.exit_code
 
 
 def test_a_sound_server(testing: TestServer) -> None:

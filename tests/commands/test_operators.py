@@ -30,7 +30,7 @@ def test_nothing_is_cut(run: Run, columns: str) -> None:
 
 
 def test_without_a_server_every_product_is_told(run: Run) -> None:
-    listed = json.loads(run("operators --json", ACLGRAD_TARGET="").output)
+    listed = json.loads(run("operators --json", ACLGRAD_TARGET="").output)["operators"]
     assert {(each["name"], each["product"]) for each in listed} == {
         (name, product) for name, spec in OPERATORS.items() for product in spec.products
     }
@@ -67,10 +67,10 @@ def test_an_unknown_name_is_told_the_right_one_without_a_server(run: Run) -> Non
 
 
 def test_json_has_the_fields_of_the_descriptions(run: Run) -> None:
-    listed = json.loads(run("operators --json").output)
+    listed = json.loads(run("operators --json").output)["operators"]
     assert sorted(each["name"] for each in listed) == SERVED
     spec = OPERATORS["max_pool2d_with_mask_backward"]
-    (pool,) = json.loads(run(f"operators {spec.name} --json").output)
+    (pool,) = json.loads(run(f"operators {spec.name} --json").output)["operators"]
     assert pool in listed
     assert pool["product"] == "910B"
     assert pool["inputs"][0]["dtypes"] == list(spec.leading_input.dtypes[Product.ATLAS_A2])

@@ -202,7 +202,7 @@ def test_wrong_usage_is_told(run: Run, folder: Path, words: tuple[str, ...], tol
 def test_a_step_that_fails_is_named(run: Run, testing: TestServer, folder: Path) -> None:
     testing.fail(aclgrad.ServerFaultError("broken"))
     result = run("call --program", written(folder, {"steps": STEPS}))
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "broken" in result.output
 
 

@@ -144,7 +144,7 @@ def test_several_servers_are_asked_apart_and_named(testing: TestServer) -> None:
         targets = f"{testing.target}, {other.target},127.0.0.1:1"
         environment = {"ACLGRAD_CONNECT_TIMEOUT_S": "0"}
         result = CliRunner().invoke(program, ["status", "--target", targets], env=environment)
-        assert result.exit_code == 1
+        assert result.exit_code == 3
         parts = [f"== {testing.target}", "910B", f"== {other.target}", "310P", "== 127.0.0.1:1", "does not answer: "]
         assert sorted(parts, key=result.output.index) == parts
         result = CliRunner().invoke(program, ["status", "--json", "--target", targets], env=environment)

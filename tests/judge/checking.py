@@ -42,20 +42,20 @@ class Checked:
 
 
 def check(folder: Path, *arguments: str, only: Sequence[str] = ()) -> Checked:
-    """Runs the quick form, or these checks of it, with a JSON file in the folder."""
+    """Runs the quick form, or these checks of it, with a file of rows in the folder."""
     chosen = [word for name in only for word in ("--only", name)]
     return judged("check", folder, "--quick", *chosen, *arguments)
 
 
 def compare(folder: Path, a: str, b: str, *arguments: str) -> Checked:
-    """Runs the quick form, with a JSON file in the folder."""
+    """Runs the quick form, with a file of rows in the folder."""
     return judged("compare", folder, a, b, "--quick", *arguments)
 
 
 def judged(command: str, folder: Path, *arguments: str) -> Checked:
-    """Runs a command that judges, with a JSON file in the folder."""
+    """Runs a command that judges, with a file of rows in the folder."""
     path = folder / "rows.jsonl"
-    result = CliRunner().invoke(aclgrad, [command, "--json", str(path), *arguments])
+    result = CliRunner().invoke(aclgrad, [command, "--rows", str(path), *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return Checked(result.exit_code, result.output, *read(path))
 

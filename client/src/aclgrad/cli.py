@@ -1,15 +1,16 @@
 """The program `aclgrad`. Its commands need the libraries of extras, which the client itself does without."""
 
 import io
+import json
 import os
 import signal
 import sys
 from typing import Final
 
+from aclgrad.exit_codes import ExitCode
 from aclgrad.extras import libraries_of, remedy_of
 from aclgrad.new_files import is_of_output
 
-_UNUSABLE: Final = 2
 _LEFT: Final = 1
 """As click ends a program whose reader has left."""
 
@@ -36,8 +37,12 @@ def main() -> None:
         extra = next((each for each in ("cli", "torch") if library in libraries_of(each)), None)
         if extra is None:
             raise
-        print(f"aclgrad: {library} is not installed; {remedy_of(extra)}", file=sys.stderr)
-        sys.exit(_UNUSABLE)
+        problem = f"{library} is not installed; {remedy_of(extra)}"
+        print(f"aclgrad: {problem}", file=sys.stderr)
+        if "--json" in sys.argv:
+            told = {"type": type(error).__name__, "message": problem}
+            print(json.dumps({"error": told, "exit_code": int(ExitCode.UNUSABLE)}))
+        sys.exit(ExitCode.UNUSABLE)
     except OSError as error:
         # Commands report all other errors of the system.
         if not is_of_output(error):
@@ -47,4 +52,4 @@ def main() -> None:
         if isinstance(error, BrokenPipeError):
             sys.exit(_LEFT)
         print(f"aclgrad: the output cannot be written: {error.strerror}", file=sys.stderr)
-        sys.exit(_UNUSABLE)
+        sys.exit(ExitCode.UNUSABLE)

@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
 
 import click
+
+from aclgrad.exit_codes import ExitCode
 
 PASSED: Final = "passed"
 NOTED: Final = "noted"
@@ -42,16 +44,18 @@ def failed(name: str, found: str, remedy: str = "") -> Row:
     return Row(name, FAILED, found, remedy)
 
 
-def report(rows: Iterable[Row], as_json: bool) -> int:
-    """Prints each row as soon as it is known, then the counts; returns the exit code: 1 if a row failed."""
-    counts: Counter[str] = Counter()
+def report(rows: Iterable[Row], as_json: bool, echo: Callable[[str], object] = click.echo) -> int:
+    """Prints each row as soon as it is known, then the counts, or one object at the end; returns the exit code."""
+    found = []
     for row in rows:
-        counts[row.verdict] += 1
-        verdict = click.style(f"{row.verdict:8}", fg=_COLOURS[row.verdict])
-        click.echo(json.dumps(asdict(row)) if as_json else verdict + row.line)
-    exit_code = int(counts[FAILED] > 0)
+        found.append(row)
+        if not as_json:
+            echo(click.style(f"{row.verdict:8}", fg=_COLOURS[row.verdict]) + row.line)
+    counts = Counter(row.verdict for row in found)
+    exit_code = ExitCode.WRONG if counts[FAILED] else ExitCode.WELL
     if as_json:
-        click.echo(json.dumps({"summary": {"exit_code": exit_code, **{name: counts[name] for name in _COLOURS}}}))
+        told = {"exit_code": int(exit_code), **{name: counts[name] for name in _COLOURS}}
+        click.echo(json.dumps({**told, "rows": [asdict(row) for row in found]}))
     else:
-        click.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+        echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     return exit_code

@@ -50,9 +50,7 @@ _TEXT: Final = 1500
 
 @click.command(context_settings={"max_content_width": 120})
 @click.option("--device", "with_device", is_flag=True, help="Also open the devices and test them; alone on them.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     """Say what would keep a server with these FLAGS from starting here: aclgrad-server doctor -- --streams 8.

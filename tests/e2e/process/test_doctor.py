@@ -19,8 +19,8 @@ FREE = ("--listen", "127.0.0.1:0", "--admin", "off")
 def doctor(*flags: str, device: bool = False) -> tuple[subprocess.CompletedProcess[str], list[Row], dict[str, Any]]:
     """Returns the finished program, its rows, and the summary."""
     done = run_to_end("doctor", "--json", *(("--device",) if device else ()), "--", *flags)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return done, [Row(**line) for line in lines[:-1]], lines[-1]["summary"] if lines else {}
+    told = json.loads(done.stdout) if done.stdout else {"rows": []}
+    return done, [Row(**row) for row in told["rows"]], told
 
 
 @pytest.mark.slow

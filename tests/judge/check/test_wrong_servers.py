@@ -283,7 +283,7 @@ def interrupt() -> None:
     ("is_gone", "end", "exit_code", "told"),
     [
         (False, "interrupted", 130, r"interrupted after \d+ of"),
-        (True, "server gone", 2, "the server went away after"),
+        (True, "server gone", 3, "the server went away after"),
     ],
     ids=["interrupt", "gone"],
 )

@@ -94,7 +94,7 @@ def test_a_dump_is_read_before_a_server_is_asked(tmp_path: Path) -> None:
 
 def test_a_server_that_is_down_begins_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_CONNECT_TIMEOUT_S", 0.5)
-    assert replay(sample(tmp_path / "dump"), "127.0.0.1:1", tmp_path / "down", "--timeout-s", "1").exit_code == 2
+    assert replay(sample(tmp_path / "dump"), "127.0.0.1:1", tmp_path / "down", "--timeout-s", "1").exit_code == 3
     assert not (tmp_path / "down").exists()
 
 
@@ -113,7 +113,7 @@ def test_a_server_that_goes_away_ends_the_run_and_is_not_wrong(
 
         monkeypatch.setattr(command, "Client", Leaving)
         found = replay(dump, server, tmp_path / "out", "--timeout-s", "1")
-        assert (found.exit_code, "the server went away" in found.output, "--resume" in found.output) == (2, True, True)
+        assert (found.exit_code, "the server went away" in found.output, "--resume" in found.output) == (3, True, True)
         assert not [row for row in found.rows if row["verdict"] == "failed"]
         if way == signal.SIGSTOP:
             server.send(signal.SIGCONT)

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.shell_completion import get_completion_class
 
+from aclgrad.commands.group import Group
+from aclgrad.exit_codes import ExitCode
 from aclgrad.operators.names import NAMES
 
 TARGET: Final = "127.0.0.1:50051"
@@ -31,10 +34,10 @@ CHECKS: Final = (
     "latency",
     "memory",
 )
+SHELLS: Final = ("bash", "zsh", "fish")
 SIZES: Final = ("16 KB", "6 MB", "100 MB")
 _SERVER_REMEDY: Final = "use its image, or in a checkout of aclgrad, with a C++ compiler: pip install ./native ./server"
 _WATCHED_S: Final = 2.0
-_LONGEST_SENTENCE: Final = 1000  # in characters
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _OLD_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -75,27 +78,18 @@ def _importing() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-class _Command(click.Command):
-    def get_short_help_str(self, limit: int = 0) -> str:
-        """Returns the whole first sentence, which the list of commands wraps."""
-        return super().get_short_help_str(_LONGEST_SENTENCE)
-
-
-class _Group(click.Group):
-    command_class = _Command
-
-
-@click.group(
-    cls=_Group,
-    context_settings={"max_content_width": 120},
-    epilog="""\b
-The tab key completes commands, flags and operators after
-  eval "$(_ACLGRAD_COMPLETE=bash_source aclgrad)"
-or zsh_source instead; in fish: _ACLGRAD_COMPLETE=fish_source aclgrad | source""",
-)
+@click.group(cls=Group, context_settings={"max_content_width": 120})
 @click.version_option(package_name="aclgrad")
 def program() -> None:
     """Gradients from an Ascend card that is not in this machine."""
+
+
+@program.command("help", hidden=True)
+@click.argument("words", nargs=-1, metavar="[COMMAND]")
+@click.pass_context
+def help_command(context: click.Context, words: tuple[str, ...]) -> None:
+    """Shows what `--help` shows, of aclgrad or of one command."""
+    program.main([*words, "--help"], prog_name=context.find_root().info_name)
 
 
 @program.command("call")
@@ -130,9 +124,6 @@ def call_command(
 
     A bundle (`aclgrad check --bundle FILE`) holds a call or a program. Its gradients are compared with those that it
     expects and, bit by bit, with those that it holds. Nothing in it is run.
-
-    Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed or the gradient of a bundle is
-    outside its tolerance, with 130 if interrupted.
     """
     files = {"--bundle": bundle, "--program": program_file}
     named = [name for name, file in files.items() if file is not None]
@@ -195,17 +186,13 @@ def status_command(**given: Any) -> None:
 
 
 @program.command("doctor")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
-)
+@_json
 @_target
 def doctor_command(**given: Any) -> None:
     """Says what is wrong between this program and a server.
 
     It asks each server for its status and for one gradient, which it compares with the definition. Each row says what
     was found and, unless that is fine, what to do.
-
-    Exits with 0 if no row failed, 1 if one did, 2 after wrong usage, 130 if interrupted.
     """
     with _importing():
         from aclgrad.commands.doctor import doctor
@@ -219,9 +206,9 @@ def doctor_command(**given: Any) -> None:
 def serve_command(arguments: tuple[str, ...]) -> None:
     """Runs aclgrad-server with these arguments, if it is installed."""
     if find_spec("aclgrad_server") is None:
-        from aclgrad.commands.common import UNUSABLE, fail
+        from aclgrad.exits import fail
 
-        fail("serve", f"aclgrad-server is not installed; {_SERVER_REMEDY}", UNUSABLE)
+        fail("serve", f"aclgrad-server is not installed; {_SERVER_REMEDY}", ExitCode.UNUSABLE)
     # -P: no module of the working directory is taken for one of ours.
     os.execv(sys.executable, [sys.executable, "-P", "-m", "aclgrad_server", *arguments])
 
@@ -229,12 +216,19 @@ def serve_command(arguments: tuple[str, ...]) -> None:
 @program.command("check")
 @click.argument("target", envvar="ACLGRAD_TARGET")
 @click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
-@click.option("--only", type=click.Choice(CHECKS), multiple=True, help="A check to make; repeatable.")
+@click.option(
+    "--only",
+    type=click.Choice(CHECKS),
+    metavar="CHECK",
+    multiple=True,
+    help=f"Make this check alone, of {', '.join(CHECKS)}; repeatable.",
+)
 @click.option("--invariance", is_flag=True, help="Has a row of a batch the bits that it has alone? By operator.")
 @click.option("--program", is_flag=True, help="Are random programs of connected steps right? Each step is judged.")
-@click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
+@_json
+@click.option("--rows", type=_FILE, help="Write a JSON line for each row as it comes, and a last one with the summary.")
 @click.option("--html", type=_FILE, help="Write a report with plots.")
-@click.option("--compare", type=_OLD_FILE, help="Show the rows of an earlier --json file beside this run's.")
+@click.option("--compare", type=_OLD_FILE, help="Show the rows of an earlier --rows file beside this run's.")
 @click.option("--bundle", type=_FILE, help="Write the worst call or program that failed, to repeat it.")
 @click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
 @click.option(
@@ -250,8 +244,6 @@ def check_command(**given: Any) -> None:
 
     It also says if --shape-only is safe. Several servers, with commas between them, are checked one after the other.
     ACLGRAD_TARGET also names them.
-
-    Exits with 0 if no row failed, 1 if one did, 2 if the server cannot be checked, 130 if interrupted.
     """
     if given["compare"] and not given["html"]:
         raise click.UsageError("--compare shows an earlier run in the HTML report; add --html FILE")
@@ -274,7 +266,8 @@ def check_command(**given: Any) -> None:
 )
 @click.option("--dump", type=click.Path(exists=True, path_type=Path), help="Compare on the calls of an msprobe dump.")
 @click.option("--quick", is_flag=True, help="Fewer cases, no large ones, and each once: seconds.")
-@click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
+@_json
+@click.option("--rows", type=_FILE, help="Write a JSON line for each row as it comes, and a last one with the summary.")
 @click.option("--html", type=_FILE, help="Write a report.")
 @click.option("--timeout-s", type=_SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
 @_verbose
@@ -284,8 +277,6 @@ def compare_command(**given: Any) -> None:
     A and B are their addresses; one may have a card and the other a CPU. Of each call it tells how far either is from
     the definition, how far they are apart, and whether repeated runs differ. If one of them has --executor-cache on and
     the other off, it says whether that is safe.
-
-    Exits with 0 if no row failed, 1 if one did, 2 if the servers cannot be compared, 130 if interrupted.
     """
     unknown = [] if given["dump"] else sorted(set(given["only"]) - set(NAMES))
     if unknown:
@@ -304,14 +295,13 @@ def compare_command(**given: Any) -> None:
 @_precision
 @click.option("--require-all", is_flag=True, help="Exit with 1 also if a recorded call could not be judged.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run with this --out ended.")
+@_json
 @_verbose
 def judge_command(**given: Any) -> None:
     """Says which result in an msprobe dump is wrong: the first one, and by API.
 
     DUMP is a dump.json, or a folder: every one in it. PyTorch on this CPU computes each call again in float64 from the
     inputs in the dump, and judges the results in the dump. There is no server, and no card.
-
-    Exits with 0 if every judged call is right, 1 if one is wrong, 2 if none could be judged, 130 if interrupted.
     """
     if given["resume"] and not given["out"]:
         raise click.UsageError("--resume goes on in the folder of an earlier run; add --out DIR")
@@ -334,6 +324,7 @@ def judge_command(**given: Any) -> None:
 @click.option("--bundle", type=_FILE, help="Write the server's worst call that failed, to repeat it.")
 @click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
 @click.option("--timeout-s", type=_SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
+@_json
 @_verbose
 def replay_command(**given: Any) -> None:
     """Says what is wrong in an msprobe dump, and what a server computes wrong of it.
@@ -341,9 +332,6 @@ def replay_command(**given: Any) -> None:
     DUMP is a dump.json, or a folder: every one in it. Results in the dump are judged as by `aclgrad judge`. Beside
     them, the server at TARGET computes the forward and backward calls for which there are operators. The tables are
     those that `msprobe api_precision_compare` reads; they have the gradients.
-
-    Exits with 0 if every judged call is right on both sides, 1 if one is wrong, 2 if none could be judged or the server
-    computed none, 130 if interrupted.
     """
     with _importing():
         from aclgrad.judge.replay.command import Options, replay
@@ -386,3 +374,23 @@ def bench_command(**given: Any) -> None:
     with _importing():
         from aclgrad.commands.bench import Options, bench
     bench(Options(**given))
+
+
+@program.command("completion")
+@click.argument("shell", required=False, type=click.Choice(SHELLS))
+def completion_command(shell: str | None) -> None:
+    """Prints a script that lets the tab key complete commands, flags and operators.
+
+    Without SHELL it is for that of the variable SHELL.
+
+    \b
+    bash 4.4 or later, in ~/.bashrc:  eval "$(aclgrad completion bash)"
+    zsh, in ~/.zshrc:                 eval "$(aclgrad completion zsh)"
+    fish, in ~/.config/fish/config.fish:
+                                      aclgrad completion fish | source
+    """
+    name = shell or Path(os.environ.get("SHELL", "")).name
+    found = get_completion_class(name) if name in SHELLS else None
+    if found is None:
+        raise click.UsageError(f"SHELL is {name or 'not set'}; name one of {', '.join(SHELLS)}")
+    click.echo(found(program, {}, "aclgrad", "_ACLGRAD_COMPLETE").source())

@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from aclgrad._client.sync.client import Client
-from aclgrad.commands.common import FAILED, connection, exit_codes, print_json
+from aclgrad.commands.common import connection
 from aclgrad.commands.files import Array
 from aclgrad.commands.outcome import Outcome, about, check_output, check_room
+from aclgrad.exit_codes import ExitCode
+from aclgrad.exits import exit_codes, print_json
 from aclgrad.judge.bundles import Bundle, read
 from aclgrad.judge.findings import comparison
 from aclgrad.judge.findings.rows import Finding, Verdict
@@ -19,6 +21,7 @@ from aclgrad.judge.findings.steps import judge_steps
 from aclgrad.judge.programs.judging import DEFINITION
 from aclgrad.judge.programs.sending import send
 from aclgrad.products import Product
+from aclgrad.progress import waiting
 
 
 def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, as_json: bool, target: str) -> None:
@@ -28,7 +31,7 @@ def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, a
         bundle = read(path)
         judged = bundle.judged
         check_room(output, tuple(judged.gradients))
-        with Client.from_env(**connection(target), timeout_s=timeout_s) as client:
+        with Client.from_env(**connection(target), timeout_s=timeout_s) as client, waiting(f"waiting for {target}"):
             outcome = Outcome.of(lambda: send(client, judged.program, judged.returned), **about(judged.program))
         outcome.save(output, overwrite=force)
         now, before = (tuple(each.values()) for each in (outcome.gradients, judged.gradients))
@@ -39,7 +42,7 @@ def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, a
         else:
             _show(bundle, finding, difference)
     if finding.verdict is Verdict.FAILED:
-        sys.exit(FAILED)
+        sys.exit(ExitCode.WRONG)
 
 
 def _finding(bundle: Bundle, gradients: Mapping[str, Array]) -> Finding:

@@ -11,14 +11,16 @@ from aclgrad._client.calls.arguments import Input
 from aclgrad._client.calls.call import Call
 from aclgrad._client.calls.requirements import MAX_MESSAGE_BYTES, Requirements
 from aclgrad._client.sync.client import Client
-from aclgrad.commands.common import chosen, connection, exit_codes
+from aclgrad.commands.common import chosen, connection
 from aclgrad.commands.files import Array, is_file, load
 from aclgrad.commands.outcome import ONLY, Outcome, check_output, check_room
 from aclgrad.descriptions.operators import OperatorDescription
 from aclgrad.errors import AclgradError, InvalidFieldError, RequestError
+from aclgrad.exits import exit_codes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import AttributeKind, OperatorSpec
 from aclgrad.operators.validation import check_on_any_product
+from aclgrad.progress import waiting
 from aclgrad.tensors import DTYPES
 from aclgrad.wire.values import AttributeValue
 
@@ -52,9 +54,10 @@ def call(
             inputs, attributes = _parse(description, arguments)
             outputs = [each.name for each in description.outputs]
         check_room(output, wanted or outputs, ", or --want one of them")
-        outcome = Outcome.of(
-            lambda: _named(client.execute(operator, inputs, attributes, outputs=wanted or None)), operator=operator
-        )
+        with waiting(f"waiting for {target}"):
+            outcome = Outcome.of(
+                lambda: _named(client.execute(operator, inputs, attributes, outputs=wanted or None)), operator=operator
+            )
         outcome.save(output, overwrite=force)
         outcome.show(output, as_json=as_json)
 

@@ -1,57 +1,29 @@
-"""Shared by the commands: settings of a client, errors as one line and an exit code, names of operators, and JSON."""
+"""Shared by the commands: settings of a client, names of operators, and what JSON has for values."""
 
-import json
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
-import click
-
 from aclgrad._client.settings.environment import unless_set
-from aclgrad.errors import AclgradError, InvalidSettingError, RequestError, UnknownOperatorError
-from aclgrad.new_files import is_of_output
+from aclgrad.errors import UnknownOperatorError
+from aclgrad.exit_codes import ExitCode
+from aclgrad.exits import exit_codes as exit_codes
+from aclgrad.exits import fail as fail
+from aclgrad.exits import print_json as print_json
 from aclgrad.operators.spec import AttributeKind, OperatorKind
 from aclgrad.tensors import DType
 
 Listed = TypeVar("Listed")
 
-FAILED: Final = 1
-UNUSABLE: Final = 2
-INTERRUPTED: Final = 130
+FAILED: Final = ExitCode.WRONG
+INTERRUPTED: Final = ExitCode.INTERRUPTED
 
 
 def connection(target: str) -> dict[str, Any]:
     """Returns the settings of a command's client: it waits for less time for a server than other clients do."""
     return {"target": target, **unless_set(connect_timeout_s=5.0)}
-
-
-@contextmanager
-def exit_codes(name: str) -> Iterator[None]:
-    """Ends the process with one line for an error: 2 if the request or the file is wrong, 1 if the server failed."""
-    try:
-        yield
-    except AclgradError as error:
-        fail(name, error, UNUSABLE if isinstance(error, RequestError | InvalidSettingError) else FAILED)
-    except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and is_of_output(error):
-            raise  # the program says so for every command
-        fail(name, error, UNUSABLE)
-    except KeyboardInterrupt:
-        fail(name, "interrupted", INTERRUPTED)
-
-
-def fail(name: str, problem: object, code: int) -> None:
-    """Prints one line to standard error and exits."""
-    click.echo(f"aclgrad {name}: {problem}", err=True)
-    sys.exit(code)
-
-
-def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, allow_nan=False))
 
 
 def chosen(name: str, listed: Mapping[str, Listed], where: str) -> Listed:

@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Final
@@ -17,14 +17,15 @@ from aclgrad._client.reports import line_of
 from aclgrad._client.settings.credentials import VARIABLES as CREDENTIALS
 from aclgrad._client.settings.environment import VARIABLES, settings_of_environment
 from aclgrad._client.sync.client import Client
-from aclgrad.commands.common import exit_codes
 from aclgrad.commands.host import host_status
 from aclgrad.descriptions.status import ServerStatus, status_of
 from aclgrad.diagnosis import Row, failed, noted, passed, report
 from aclgrad.errors import AclgradError, DeadlinePassedError, InvalidSettingError
+from aclgrad.exits import exit_codes
 from aclgrad.judge.check.gradients import accuracy
 from aclgrad.judge.check.target import CheckError, Selection, open_target
 from aclgrad.judge.findings.rows import Verdict
+from aclgrad.progress import Bar, progress
 from aclgrad.units import span
 
 _LIBRARIES: Final = ("aclgrad", "grpcio", "protobuf", "numpy")
@@ -42,11 +43,13 @@ _SILENT: Final = (
 def doctor(as_json: bool, target: str) -> None:
     """Prints a row for each thing that was found, and exits."""
     with exit_codes("doctor"):
-        sys.exit(report(_rows(target), as_json))
+        targets = targets_of(target)
+        with progress(len(targets) + (len(targets) > 1), "servers") as bar:
+            exit_code = report(_rows(targets, target, bar), as_json, bar.echo)
+        sys.exit(exit_code)
 
 
-def _rows(target: str) -> Iterator[Row]:
-    targets = targets_of(target)
+def _rows(targets: Sequence[str], target: str, bar: Bar) -> Iterator[Row]:
     versions = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     yield passed("versions", f"{versions}, Python {platform.python_version()}, {platform.platform(terse=True)}")
     yield from _of_variables(os.environ)
@@ -57,8 +60,11 @@ def _rows(target: str) -> Iterator[Row]:
         yield failed("settings", str(error), "or unset the variable")
         return
     for each in targets:
+        bar.advance(each, 0)
         yield from _of_server(each)
+        bar.advance(each)
     if len(targets) > 1:
+        bar.advance("all servers", 0)
         # gRPC goes to a list in another way than to one server.
         yield _asked("all servers", target)[0]
 

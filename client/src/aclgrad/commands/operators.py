@@ -1,5 +1,6 @@
 """`aclgrad operators`: what a server serves, or what this client knows of every product."""
 
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -8,13 +9,14 @@ from typing import Final
 import click
 
 from aclgrad._client.sync.client import Client
-from aclgrad.commands.common import chosen, connection, exit_codes, plain, print_json
+from aclgrad.commands.common import chosen, connection, plain
 from aclgrad.descriptions.operators import (
     AttributeDescription,
     InputDescription,
     OperatorDescription,
     operators_of,
 )
+from aclgrad.exits import exit_codes, print_json
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.operators.spec import counts
@@ -25,6 +27,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 
 _EXACT: Final = 2.0**53
 _WIDE: Final = 72
+_UNBOUNDED: Final = 1000
 ByProduct = Mapping[str, OperatorDescription]
 """An operator as each product has it; of a server there is one product."""
 
@@ -37,7 +40,7 @@ def operators(name: str | None, as_json: bool, target: str | None) -> None:
             known = {name: chosen(name, known, "known" if target is None else "served there")}
     if as_json:
         described = (each for by_product in known.values() for each in by_product.items())
-        print_json([{"product": product, **plain(each)} for product, each in described])
+        print_json({"operators": [{"product": product, **plain(each)} for product, each in described]})
     elif name is not None:
         _show_one(known[name])
     else:
@@ -62,8 +65,11 @@ def _of_catalogue() -> dict[str, ByProduct]:
 
 
 def _show_all(known: Mapping[str, ByProduct]) -> None:
-    table = columns("operator products dtypes dimensions kind")
+    table = columns("operator products dtypes dims kind")
     console = new_console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        # A program that reads it gets an operator in a line.
+        console.width = _UNBOUNDED
     # A name is to be copied, so that the other columns go on in further lines, if they have room.
     table.columns[0].no_wrap = console.width >= _WIDE
     for name, by_product in known.items():

@@ -8,8 +8,8 @@ from typing import Any, Final, Self
 
 import click
 
-from aclgrad.commands.common import print_json
 from aclgrad.commands.files import Array, checked_output, save
+from aclgrad.exits import print_json
 from aclgrad.judge.programs.program import Program
 from aclgrad.new_files import check_unwritten
 

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from aclgrad._client.sync.client import Client
-from aclgrad.commands.common import connection, exit_codes
+from aclgrad.commands.common import connection
 from aclgrad.commands.files import load
 from aclgrad.commands.outcome import Outcome, about, check_output, check_room
+from aclgrad.exits import exit_codes
 from aclgrad.judge.programs.form import program_of
 from aclgrad.judge.programs.program import Program, Returned
 from aclgrad.judge.programs.sending import send
+from aclgrad.progress import waiting
 
 
 def call_program(path: Path, output: Path | None, force: bool, timeout_s: float, as_json: bool, target: str) -> None:
@@ -19,7 +21,7 @@ def call_program(path: Path, output: Path | None, force: bool, timeout_s: float,
         check_output(output, overwrite=force)
         program, returned = read_program(path)
         check_room(output, [program.label(each) for each in returned])
-        with Client.from_env(**connection(target), timeout_s=timeout_s) as client:
+        with Client.from_env(**connection(target), timeout_s=timeout_s) as client, waiting(f"waiting for {target}"):
             outcome = Outcome.of(lambda: send(client, program, returned), **about(program))
         outcome.save(output, overwrite=force)
         outcome.show(output, as_json=as_json)

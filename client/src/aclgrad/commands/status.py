@@ -15,11 +15,13 @@ from rich.text import Text
 from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.reports import line_of
 from aclgrad._client.settings.checks import DEFAULT, Timeout
-from aclgrad.commands.common import FAILED, exit_codes, plain, print_json
+from aclgrad.commands.common import plain
 from aclgrad.commands.host import MAX_THREADS, host_status
 from aclgrad.commands.status_view import Part, parts
 from aclgrad.descriptions.status import ServerStatus, status_of
 from aclgrad.errors import AclgradError, InvalidSettingError
+from aclgrad.exit_codes import ExitCode
+from aclgrad.exits import exit_codes, print_json
 from aclgrad.tables import new_console
 
 Answer = tuple[str, ServerStatus | str]
@@ -39,7 +41,7 @@ def status(interval_s: float | None, as_json: bool, target: str) -> None:
         answers = _ask(targets) if len(targets) > 1 else [(targets[0], status_of(host_status(targets[0])))]
         _print(new_console(), answers, as_json=as_json)
         if any(isinstance(found, str) for _, found in answers):
-            sys.exit(FAILED)
+            sys.exit(ExitCode.SERVER)
 
 
 def _watch(targets: Sequence[str], interval_s: float, *, as_json: bool) -> None:

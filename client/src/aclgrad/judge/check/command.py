@@ -3,10 +3,9 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
-
-import click
 
 from aclgrad._client.channel.targets import targets_of
 from aclgrad.judge.bundles import JudgedProgram
@@ -30,9 +29,9 @@ from aclgrad.judge.findings.rows import (
     names_of,
     read_rows,
 )
-from aclgrad.judge.findings.run import WorstCall, exits_by_report, judge_all
+from aclgrad.judge.findings.run import Told, WorstCall, exits_by_report, judge_all
 from aclgrad.new_files import check_unwritten, checked_folder
-from aclgrad.tables import new_console
+from aclgrad.progress import waiting
 
 Check = Callable[[Selection], Iterator[Task]]
 
@@ -129,7 +128,8 @@ class Options:
     only: tuple[str, ...]
     invariance: bool
     program: bool
-    json: Path | None
+    rows: Path | None
+    as_json: bool
     html: Path | None
     compare: Path | None
     bundle: Path | None
@@ -139,18 +139,19 @@ class Options:
 
 
 @exits_by_report
-def check(options: Options) -> Report:
+def check(options: Options) -> tuple[Report, Told]:
     """Checks the servers, shows and writes the rows, and exits."""
-    for path in filter(None, (options.html, options.bundle)):
+    for path in filter(None, (options.rows, options.html, options.bundle)):
         checked_folder(path)
     if options.bundle:
         check_unwritten(options.bundle, overwrite=options.force)
     if options.msprobe:
         check_unused(options.msprobe)
-    compared = read_rows(options.compare, Row.from_json, "give a file of --json") if options.compare else []
+    compared = read_rows(options.compare, Row.from_json, "give a file of --rows") if options.compare else []
     worst = WorstCall()
     with ExitStack() as stack:
-        servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]
+        with waiting(f"waiting for {options.target}"):
+            servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]
         asked = {invariance.__name__: options.invariance, program.__name__: options.program}
         only = (*options.only, *(name for name, is_asked in asked.items() if is_asked))
         tasks = [task for server in servers for task in tasks_of(server, only, is_quick=options.quick)]
@@ -165,13 +166,13 @@ def check(options: Options) -> Report:
             if exports:
                 exports.take(row, judged)
 
-        display = Display(new_console(), verbose=options.verbose, is_by_operator=options.invariance)
-        report = judge_all(tasks, display, options.json, conclude, keep)
+        display = Display(verbose=options.verbose, is_by_operator=options.invariance)
+        report = judge_all(tasks, display, options.rows, conclude, keep)
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")
-    for line in exports.told() if exports else ():
-        click.echo(line)
+    notes = list(exports.told()) if exports else []
     if options.bundle:
         statuses = {each.origin: each.status for each in servers}
-        click.echo(worst.write(options.bundle, statuses, overwrite=options.force))
-    return report
+        notes.append(worst.write(options.bundle, statuses, overwrite=options.force))
+    display.tell(notes)
+    return report, partial(report.told, notes)

@@ -27,9 +27,10 @@ from aclgrad.judge.findings.rows import (
     names_of,
     worst_first,
 )
-from aclgrad.judge.findings.run import exits_by_report, judge_all
+from aclgrad.judge.findings.run import Told, exits_by_report, judge_all
 from aclgrad.new_files import checked_folder
-from aclgrad.tables import new_console, table
+from aclgrad.progress import waiting
+from aclgrad.tables import table
 
 _NAMED: Final = 3
 """How many operators a sentence names."""
@@ -213,24 +214,27 @@ class Options:
     dump: Path | None
     quick: bool
     verbose: bool
-    json: Path | None
+    rows: Path | None
+    as_json: bool
     html: Path | None
     timeout_s: float
 
 
 @exits_by_report
-def compare(options: Options) -> Report:
+def compare(options: Options) -> tuple[Report, Told]:
     """Compares the servers, shows and writes the rows, and exits."""
-    if options.html:
-        checked_folder(options.html)
+    for path in filter(None, (options.rows, options.html)):
+        checked_folder(path)
     dumped: list[Call] = []
     if options.dump:
         # PyTorch is not needed otherwise.
         from aclgrad.judge.compare.dumped import dump_calls
 
-        dumped = list(dump_calls(options.dump, options.only))
+        with waiting(f"reading {options.dump}"):
+            dumped = list(dump_calls(options.dump, options.only))
     with ExitStack() as stack:
-        a, b = (stack.enter_context(open_target(_one(each), options.timeout_s)) for each in (options.a, options.b))
+        with waiting(f"waiting for {options.a} and {options.b}"):
+            a, b = (stack.enter_context(open_target(_one(each), options.timeout_s)) for each in (options.a, options.b))
         calls = dumped if options.dump else table_calls(a, b, options.only, is_quick=options.quick)
         tasks = pair_tasks(a, b, calls, is_again=not (options.quick or options.dump))
 
@@ -239,10 +243,10 @@ def compare(options: Options) -> Report:
             report.conclusion = conclusion_of(lines_of(report.rows), a, b)
             report.switches = executor_cache(report, a, b, is_whole=not (options.only or options.dump))
 
-        report = judge_all(tasks, PairDisplay(new_console(), verbose=options.verbose), options.json, conclude)
+        report = judge_all(tasks, PairDisplay(verbose=options.verbose), options.rows, conclude)
     if options.html:
         options.html.write_text(page(report), encoding="utf-8")
-    return report
+    return report, report.told
 
 
 def _one(targets: str) -> str:

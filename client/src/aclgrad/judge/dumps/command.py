@@ -11,22 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
 
-import click
 import torch
 
 from aclgrad.errors import DeadlinePassedError
+from aclgrad.exit_codes import ExitCode
 from aclgrad.judge.dumps.arriving import with_arriving
 from aclgrad.judge.dumps.display import Display
 from aclgrad.judge.dumps.judging import Judge
-from aclgrad.judge.dumps.page import Run, render, told
+from aclgrad.judge.dumps.page import Run, render
+from aclgrad.judge.dumps.page import told as told_of
 from aclgrad.judge.dumps.recorded import Given, Source
 from aclgrad.judge.dumps.records import TRAINING, CallRow, line_of
 from aclgrad.judge.dumps.runs import within_memory
 from aclgrad.judge.dumps.summary import Summary
 from aclgrad.judge.findings.rows import EXIT_CODES, GONE, End, Verdict, read_rows, write_line
-from aclgrad.judge.findings.run import exits_by_report, whole
+from aclgrad.judge.findings.run import Told, exits_by_report, whole
 from aclgrad.judge.msprobe.dump import DumpError, Found, find_dumps
-from aclgrad.tables import new_console
+from aclgrad.progress import waiting
 
 ROWS: Final = "rows.jsonl"
 RUN: Final = "run.json"
@@ -72,7 +73,7 @@ class Results:
         path = self._folder / ROWS
         new = path.with_suffix(".new")
         with new.open("w", encoding="utf-8") as file:
-            write_line(file, {"summary": told(summary, run)})
+            write_line(file, {"summary": told_of(summary, run)})
             file.writelines(json.dumps(row.to_json(), allow_nan=False) + "\n" for row in summary.rows)
         new.replace(path)
         page = self._folder / REPORT
@@ -112,13 +113,15 @@ class Options:
     require_all: bool
     resume: bool
     verbose: bool
+    as_json: bool
 
 
 @exits_by_report
-def judge(options: Options) -> Run:
+def judge(options: Options) -> tuple[Run, Told]:
     """Judges the dumps, shows and writes the rows, and exits."""
-    dumps = find_dumps(options.dump)
-    sources, own = readable(dumps, options.apis), Judge(options.precision)
+    with waiting(f"reading {options.dump}"):
+        dumps = find_dumps(options.dump)
+        sources, own = readable(dumps, options.apis), Judge(options.precision)
 
     def rows(_: Source, calls: Calls) -> Iterator[CallRow]:
         for call in calls:
@@ -136,12 +139,13 @@ def run(
     *,
     target: str = "",
     of: Mapping[str, Any] | None = None,
-) -> Run:
+) -> tuple[Run, Told]:
     """Shows and writes the rows of the dumps' calls, which `rows` makes of those that an earlier run has not.
 
     `of` is what else runs that resume each other have in common.
     """
-    display = Display(new_console(), verbose=options.verbose)
+    display = Display(verbose=options.verbose)
+    notes: list[str] = []
     common = {
         "dumps": {found.folder.as_posix(): found.digest() for found in dumps},
         "apis": sorted(options.apis),
@@ -162,7 +166,7 @@ def run(
         resumed = "; --resume goes on where it ended" if results else ""
         has_rows = False
         try:
-            for row in _rows(sources, taken, rows, display):
+            for row in _rows(sources, planned, taken, rows, display):
                 taken.append(row)
                 if results:
                     results.take(row)
@@ -184,23 +188,27 @@ def run(
             found = Run(program, str(options.dump), target, pytorch, precision, ended, message, code, seconds)
             display.end(summary, found)
             if results:
-                click.echo(f"report: {results.end(summary, found)}")
-    return found
+                notes.append(f"report: {results.end(summary, found)}")
+            display.tell(notes)
+
+    def told() -> Mapping[str, Any]:
+        return {**told_of(summary, found), "notes": notes, "rows": [row.to_json() for row in summary.rows]}
+
+    return found, told
 
 
 def exit_code(summary: Summary, ended: End, *, require_all: bool, is_served: bool = False) -> int:
-    """Returns 0 if all judged calls passed, 1 if one failed or is missing, 2 if none was judged, 130 after Ctrl-C.
+    """Returns how the command ends: UNUSABLE also if there is a server and it computed nothing.
 
-    It is also 2 if the server went away, or if there is one that computed nothing. What is missing is the judgement of
-    what is recorded: operators are for some functions only.
+    With `require_all`, it is WRONG if what is recorded of a call was not judged: operators are for some functions only.
     """
     if ended in EXIT_CODES:
         return EXIT_CODES[ended]
     if summary.count(Verdict.FAILED):
-        return 1
+        return ExitCode.WRONG
     if not summary.judged or (is_served and not summary.served):
-        return 2
-    return 1 if require_all and not all(row.has(TRAINING) for row in summary.rows) else 0
+        return ExitCode.UNUSABLE
+    return ExitCode.WRONG if require_all and not all(row.has(TRAINING) for row in summary.rows) else ExitCode.WELL
 
 
 def readable(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | CallRow]:
@@ -229,6 +237,7 @@ def _completed(source: Source | CallRow, rows: Sequence[CallRow], display: Displ
 
 def _rows(
     sources: Sequence[Source | CallRow],
+    planned: int,
     earlier: Sequence[CallRow],
     rows: Callable[[Source, Calls], Iterator[CallRow]],
     display: Display,
@@ -237,11 +246,10 @@ def _rows(
     done: dict[str, set[str]] = {}
     for row in earlier:
         done.setdefault(row.place, set()).add(row.name)
-    for source in sources:
-        if isinstance(source, CallRow):
-            if source.name not in done.get(source.place, ()):
+    with display.of(planned - len(earlier)):
+        for source in sources:
+            own = done.get(source.place, set())
+            if not isinstance(source, CallRow):
+                yield from rows(source, source.calls(own))
+            elif source.name not in own:
                 yield source
-            continue
-        own = done.get(source.place, set())
-        with display.of(sum(1 for name in source.names() if name not in own)):
-            yield from rows(source, source.calls(own))

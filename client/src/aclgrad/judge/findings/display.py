@@ -2,60 +2,60 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import aclgrad
+from aclgrad.exits import wants_json
 from aclgrad.judge.findings.charts import error_charts, latency_charts
 from aclgrad.judge.findings.rows import Element, Origin, Report, Row, Verdict, by_key, worst_first
+from aclgrad.progress import Bar, progress
+from aclgrad.tables import new_console
 from aclgrad.tables import table as columns
 
 STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
 
 
 class Screen:
-    """A console and, if it is a terminal, a bar below its lines that is gone when it ends."""
+    """A console, which is quiet if the command prints JSON, and a bar below its lines."""
 
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        self._console = console
+    def __init__(self, *, verbose: bool = False) -> None:
+        self._console = new_console()
+        self._console.quiet = wants_json()
         self._verbose = verbose
-        self._progress: Progress | None = None
+        self._bar = Bar()
 
     @contextmanager
     def of(self, planned: int) -> Iterator[None]:
-        """Shows a bar within the block, if there is a terminal."""
-        if not self._console.is_terminal:
+        """Shows a bar within the block."""
+        with progress(planned, "calls") as self._bar:
             yield
-            return
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        with Progress(*columns, console=self._console, transient=True) as self._progress:
-            self._bar = self._progress.add_task("", total=planned)
-            try:
-                yield
-            finally:
-                self._progress = None
+        self._bar = Bar()
 
     def advance(self, description: str, by: int = 1) -> None:
-        """Moves the bar on, if there is one."""
-        if self._progress is not None:
-            self._progress.update(self._bar, advance=by, description=escape(description))
+        """Moves the bar on."""
+        self._bar.advance(description, by)
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Prints what else there is to know after the run."""
+        for line in lines:
+            self._console.print(escape(line), soft_wrap=True, highlight=False)
 
 
 class Display(Screen):
     """Shows rows that failed as they arrive, or with `verbose` all rows, and at the end `tables`."""
 
-    def __init__(self, console: Console, *, verbose: bool = False, is_by_operator: bool = False) -> None:
+    def __init__(self, *, verbose: bool = False, is_by_operator: bool = False) -> None:
         """Takes whether the table has a line for each operator also if it is not verbose."""
-        super().__init__(console, verbose=verbose)
+        super().__init__(verbose=verbose)
         self._is_by_operator = is_by_operator or verbose
 
     def take(self, row: Row) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
 from aclgrad.errors import ConnectionLostError, DeviceLostError, NotAuthenticatedError, ServerDrainingError, TlsError
+from aclgrad.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from aclgrad.descriptions.status import ServerStatus
@@ -176,7 +177,7 @@ class End(StrEnum):
     SERVER_GONE = "server gone"
 
 
-EXIT_CODES: Final = {End.INTERRUPTED: 130, End.SERVER_GONE: 2}
+EXIT_CODES: Final = {End.INTERRUPTED: ExitCode.INTERRUPTED, End.SERVER_GONE: ExitCode.SERVER}
 
 
 SAFE, NOT_SAFE, NOT_COMPARED = "safe", "not safe", "not compared"
@@ -212,15 +213,19 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 if all is well, 1 after a failed row, 2 if nothing was judged or the server went away, 130 after Ctrl-C."""
+        """How the command ends that reports this."""
         if self.end in EXIT_CODES:
             return EXIT_CODES[self.end]
         if self.count(Verdict.FAILED):
-            return 1
-        return 0 if self.count(Verdict.PASSED) or self.count(Verdict.NOTED) else 2
+            return ExitCode.WRONG
+        return ExitCode.WELL if self.count(Verdict.PASSED) or self.count(Verdict.NOTED) else ExitCode.UNUSABLE
+
+    def told(self, notes: Sequence[str] = ()) -> dict[str, object]:
+        """Returns what `--json` prints."""
+        return {**self.summary(), "notes": list(notes), "rows": [row.to_json() for row in self.rows]}
 
     def summary(self) -> dict[str, object]:
-        """Returns the content of the last line of a JSON file."""
+        """Returns the content of the last line of a file of rows."""
         return {
             "end": self.end,
             "message": self.message,

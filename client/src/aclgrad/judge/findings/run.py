@@ -8,21 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Final, NoReturn, Protocol, TypeVar
-
-import click
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from aclgrad.descriptions.status import ServerStatus
 from aclgrad.errors import AclgradError, LimitExceededError, PermissionDeniedError
+from aclgrad.exits import exit_codes, fail, print_json, wants_json
 from aclgrad.judge import bundles
 from aclgrad.judge.bundles import Bundle, JudgedProgram
 from aclgrad.judge.findings.display import Display, line_of
 from aclgrad.judge.findings.rows import GONE, End, Finding, Origin, Report, Row, Task, Verdict, error_of, write_line
-from aclgrad.new_files import is_of_output
 
 _REFUSED: Final = (LimitExceededError, PermissionDeniedError)
-_UNUSABLE: Final = 2
-_INTERRUPTED: Final = 130
 
 
 def run(tasks: Sequence[Task], take: Callable[[Row, JudgedProgram | None], None], report: Report) -> None:
@@ -112,17 +108,17 @@ def _share_of(row: Row) -> float:
 def judge_all(
     tasks: Sequence[Task],
     display: Display,
-    json: Path | None,
+    path: Path | None,
     conclude: Callable[[Report], None],
     keep: Callable[[Row, JudgedProgram | None], None] = lambda *_: None,
 ) -> Report:
-    """Judges the tasks, and shows their rows and writes them to a file as they come.
+    """Judges the tasks, and shows their rows and writes them to the file at `path` as they come.
 
     `conclude` adds to the report what follows from its rows, and `keep` gets each row with what was judged.
     """
     report = Report()
     with ExitStack() as stack:
-        file = stack.enter_context(json.open("w", encoding="utf-8")) if json else None
+        file = stack.enter_context(path.open("w", encoding="utf-8")) if path else None
 
         def take(row: Row, judged: JudgedProgram | None) -> None:
             if file:
@@ -153,24 +149,21 @@ class Ended(Protocol):
     def exit_code(self) -> int: ...
 
 
-def exits_by_report(run: Callable[[Options], Ended]) -> Callable[[Options], NoReturn]:
+Told = Callable[[], Mapping[str, Any]]
+"""What `--json` prints of a run."""
+
+
+def exits_by_report(run: Callable[[Options], tuple[Ended, Told]]) -> Callable[[Options], NoReturn]:
     """Returns the command of this name: it exits by the report, or with a line that says why there is none."""
-    program = f"aclgrad {run.__name__}"
 
     @wraps(run)
     def command(options: Options) -> NoReturn:
-        try:
-            report = run(options)
+        with exit_codes(run.__name__):
+            report, told = run(options)
+            if wants_json():
+                print_json(told())
             if report.end is not End.COMPLETE:
-                click.echo(f"{program}: {report.message}; the report is partial", err=True)
+                fail(run.__name__, f"{report.message}; the report is partial", report.exit_code)
             sys.exit(report.exit_code)
-        except (AclgradError, OSError, ValueError) as error:
-            if isinstance(error, OSError) and is_of_output(error):
-                raise
-            click.echo(f"{program}: {error}", err=True)
-            sys.exit(_UNUSABLE)
-        except KeyboardInterrupt:
-            click.echo(f"{program}: interrupted", err=True)
-            sys.exit(_INTERRUPTED)
 
     return command

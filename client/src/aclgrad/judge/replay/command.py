@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import click
 import torch
 
 from aclgrad._client.settings.environment import unless_set
@@ -15,8 +14,9 @@ from aclgrad.judge.dumps.judging import Judge
 from aclgrad.judge.dumps.page import Run
 from aclgrad.judge.dumps.recorded import Given, Source
 from aclgrad.judge.dumps.records import CallRow
+from aclgrad.judge.findings.display import Screen
 from aclgrad.judge.findings.rows import Origin
-from aclgrad.judge.findings.run import WorstCall, exits_by_report
+from aclgrad.judge.findings.run import Told, WorstCall, exits_by_report
 from aclgrad.judge.msprobe.dump import find_dumps
 from aclgrad.judge.msprobe.tables import Tables, is_readable
 from aclgrad.judge.msprobe.values import first_random
@@ -24,6 +24,7 @@ from aclgrad.judge.replay.answers import Answer, Asked
 from aclgrad.judge.replay.engine import Engine
 from aclgrad.judge.replay.jobs import Job, read_jobs, served_entries
 from aclgrad.new_files import check_unwritten, checked_folder
+from aclgrad.progress import waiting
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 
@@ -41,10 +42,11 @@ class Options(command.Options):
 
 
 @exits_by_report
-def replay(options: Options) -> Run:
+def replay(options: Options) -> tuple[Run, Told]:
     """Replays the dumps, shows and writes the rows, and exits."""
-    dumps = find_dumps(options.dump)
-    sources = command.readable(dumps, options.apis)
+    with waiting(f"reading {options.dump}"):
+        dumps = find_dumps(options.dump)
+        sources = command.readable(dumps, options.apis)
     if options.bundle:
         checked_folder(options.bundle)
         check_unwritten(options.bundle, overwrite=options.force)
@@ -56,11 +58,12 @@ def replay(options: Options) -> Run:
         origin = Origin.of(options.target, status)
         of = {"local": options.local, "server": f"{origin.product} {origin.library} {origin.runtime_version}"}
         replayed = _Replay(options, Engine(Asked(client, origin, options.local), Judge(options.precision)))
-        run = command.run("replay", options, dumps, sources, replayed.rows, target=options.target, of=of)
-    replayed.show()
+        run, told = command.run("replay", options, dumps, sources, replayed.rows, target=options.target, of=of)
+    further = list(replayed.notes())
     if options.bundle:
-        click.echo(replayed.worst.write(options.bundle, {origin: status}, overwrite=options.force))
-    return run
+        further.append(replayed.worst.write(options.bundle, {origin: status}, overwrite=options.force))
+    Screen().tell(further)
+    return run, lambda: {**told(), "notes": [*told()["notes"], *further]}
 
 
 class _Replay:
@@ -98,19 +101,15 @@ class _Replay:
             self._notes.append(f"{others}: it draws numbers itself")
         return self._tables[-1]
 
-    def show(self) -> None:
-        """Says where the tables are, and what msprobe's own comparison is started with."""
-        lines = self._notes
+    def notes(self) -> Iterator[str]:
+        """Yields where the tables are, and what msprobe's own comparison is started with."""
+        yield from self._notes
         for tables in self._tables:
-            lines.append(f"tables: {tables.details}")
+            yield f"tables: {tables.details}"
             other = tables.local or "DETAILS_OF_THE_GPU.csv"
-            lines.append(
-                f"msprobe api_precision_compare -npu {tables.details} -gpu {other} -o {self._options.out}/compared"
-            )
+            yield f"msprobe api_precision_compare -npu {tables.details} -gpu {other} -o {self._options.out}/compared"
             if not is_readable(tables.details):
-                lines.append("msprobe refuses blanks and most signs in paths; copy the tables to another folder first")
-        if lines:
-            click.echo("\n".join(lines))
+                yield "msprobe refuses blanks and most signs in paths; copy the tables to another folder first"
 
 
 class _Jobs:
