@@ -283,10 +283,14 @@ dist: $(BIN)/.setup-dist $(BIN)/.setup-test ## Build the wheels into dist with a
 release: $(BIN)/.setup-dist $(GOOGLEAPIS) ## Make a release up to the upload, as docs/releasing.md says: VERSION=1.2.3 PYTHONS="python3.11 python3.12" RELEASE_FLAGS=--dry-run
 	$(BIN)/python -m tools.release $(RELEASE_FLAGS) -- '$(VERSION)'
 
-# What `make release` builds in a tree of its own, and the workflow of a tag on its machine.
+# What `make release` builds in a tree of its own, and the workflow of a tag on its machine. Without Docker the images'
+# definitions are there all the same.
 release-files: ARCHITECTURES = x86_64 aarch64
 release-files: WHEELS_FLAGS = --sdists
-release-files: dist
+release-files: dist docs
+	$(BIN)/python -m tools.release.changelog > dist/RELEASE_NOTES.md
+	$(BIN)/python -m tools.release.images dist/images.tar.gz
+	tar --create --gzip --sort=name --owner=0 --group=0 --numeric-owner --file dist/site.tar.gz --directory build/site .
 	@if [ "$(IMAGES)" = yes ]; then $(MAKE) --no-print-directory image-files; else echo "=== No image: there is no Docker here, or IMAGES=no"; fi
 	cd dist && sha256sum * > SHA256SUMS
 

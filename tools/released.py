@@ -30,13 +30,13 @@ def python() -> str:
 
 def _commit() -> str:
     """Returns the later one of two commits: of the changelog's last dated section, and of the protos released."""
-    found = re.search(r"^## \d\S* - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert found is not None
-    dated = _git("log", "--reverse", "--format=%H", f"-S{found[0]}", "--", "CHANGELOG.md").split()
     renewed = _git("log", "--max-count=1", "--format=%H", "--", "proto/released.binpb").split()
-    if not dated or not renewed:
+    # Before the first release no section has a date.
+    section = re.search(r"^## \d\S* - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    dated = _git("log", "--max-count=1", "--format=%H", f"-S{section[0]}", "--", "CHANGELOG.md") if section else ""
+    if not renewed or (section and not dated):
         raise RuntimeError("git has no commit of the last release; fetch the whole history")
-    return _git("rev-list", "--no-walk", "--max-count=1", dated[0], renewed[0])
+    return _git("rev-list", "--no-walk", "--max-count=1", *dated.split(), *renewed)
 
 
 def _build(commit: str, folder: Path) -> None:

@@ -1,18 +1,22 @@
 """Releases of a small repository: what is refused, what a release changes, and that a failure changes nothing."""
 
+import json
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from tools.release import RefusedError
+from tools.release import RefusedError, images
 from tools.release.__main__ import release
+from tools.release.changelog import notes
 from tools.release.versions import check_is_next, parse
 
 DAY = date(2027, 1, 2)
+KEY = "signing key"
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n### Added\n\n- A change.\n\n## 1.2.3 - 2026-12-01\n\n- An older change.\n"
 MAKEFILE = "release-files:\n\tmkdir -p dist && grep -h ^version */pyproject.toml | sort -u > dist/aclgrad.txt\n"
 PROJECT = '[project]\nversion = "1.2.3"\n'
@@ -38,13 +42,15 @@ class Repository:
             self.write(name, text)
         self.git("init", "--quiet", "--initial-branch=main")
         with (self.root / ".git/config").open("a") as config:
-            config.write("[user]\nname = A\nemail = a@example.com\n[commit]\ngpgsign = false\n")
+            config.write("[user]\nname = A\nemail = a@example.com\n[commit]\ngpgsign = false\n[gpg]\nformat = ssh\n")
         self.commit()
         self.write("build/googleapis/status.proto", "")
         self.buf.write_text(
             '#!/bin/sh\nfor last; do :; done\ntest -f build/googleapis/status.proto && printf new > "$last"\n'
         )
         self.buf.chmod(0o755)
+        key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", self.root.parent / KEY]
+        subprocess.run(key, check=True)
 
     def write(self, name: str, text: str) -> None:
         path = self.root / name
@@ -76,7 +82,9 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path, fresh: Path) -> Repository:
-    return Repository(shutil.copytree(fresh, tmp_path / "fresh"))
+    copied = Repository(shutil.copytree(fresh, tmp_path / "fresh"))
+    copied.git("config", "user.signingkey", f"{copied.root.parent / KEY}.pub")
+    return copied
 
 
 def test_a_release_writes_commits_tags_and_builds(repository: Repository) -> None:
@@ -91,6 +99,24 @@ def test_a_release_writes_commits_tags_and_builds(repository: Repository) -> Non
     assert changed["CHANGELOG.md"].split("\n\n")[1:4] == ["## Unreleased", "## 1.3.0 - 2027-01-02", "### Added"]
     assert changed["CHANGELOG.md"].replace("\n\n## 1.3.0 - 2027-01-02", "") == CHANGELOG
     assert changed["proto/released.binpb"] == "new"
+
+
+@pytest.mark.parametrize("suffix", [".pub", ""])
+def test_the_tag_is_signed_by_the_key_that_git_has(repository: Repository, suffix: str) -> None:
+    key = repository.root.parent / KEY
+    repository.git("config", "user.signingkey", f"{key}{suffix}")
+    repository.release("1.3.0")
+    allowed = repository.root.parent / "allowed"
+    allowed.write_text(f"somebody {Path(f'{key}.pub').read_text()}")
+    repository.git("-c", f"gpg.ssh.allowedSignersFile={allowed}", "verify-tag", "v1.3.0")
+
+
+def test_without_a_key_only_a_dry_run_is_made(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    repository.git("config", "--unset", "user.signingkey")
+    with pytest.raises(RefusedError, match="no key to sign the tag with; give it one: `git config user"):
+        repository.release("1.3.0")
+    assert repository.release("1.3.0", is_dry=True) == ["aclgrad.txt"]
 
 
 def test_hooks_of_the_checkout_do_not_run(repository: Repository) -> None:
@@ -131,7 +157,46 @@ def test_what_is_no_version_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["1.2.3", "1.2.2", "1.2.3rc1", "0.9.9"])
 def test_a_version_that_is_not_later_is_refused(text: str) -> None:
     with pytest.raises(RefusedError, match=rf"{text} is not later than 1\.2\.3; choose a later version"):
-        check_is_next(parse(text), parse("1.2.3"), [])
+        check_is_next(parse(text), parse("1.2.3"), ["v1.2.0"])
+
+
+def test_the_first_release_may_have_the_version_of_the_projects() -> None:
+    for text in ("0.1.0rc1", "0.1.0", "0.2.0"):
+        check_is_next(parse(text), parse("0.1.0"), ["other"])
+    with pytest.raises(RefusedError, match=r"0\.0\.9 is not later than 0\.1\.0"):
+        check_is_next(parse("0.0.9"), parse("0.1.0"), [])
+
+
+def test_the_notes_are_the_section_of_the_version(repository: Repository) -> None:
+    section = "### Added\n\n- A [page](docs/a.md#part), [elsewhere](https://example.com)."
+    repository.write("CHANGELOG.md", CHANGELOG.replace("### Added\n\n- A change.", section))
+    repository.commit()
+    repository.release("1.3.0")
+    assert notes(repository.root) == f"# aclgrad 1.3.0\n\n{section}\n"
+    repository.git("remote", "add", "origin", "https://me:secret@example.com/us/it.git")
+    there = "https://example.com/us/it/blob/v1.3.0/docs/a.md#part"
+    assert notes(repository.root) == f"# aclgrad 1.3.0\n\n{section.replace('docs/a.md#part', there)}\n"
+
+
+def test_the_archive_of_the_images_has_what_the_dockerfile_copies(tmp_path: Path) -> None:
+    images.archive(images.ROOT, tmp_path / "images.tar.gz")
+    with tarfile.open(tmp_path / "images.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.glob("aclgrad-images-*")
+    dockerfile = (folder / "Dockerfile").read_text()
+    copied = [each for line in dockerfile.splitlines() if line.startswith("COPY ") for each in line.split()[1:-1]]
+    assert len(copied) > 5
+    assert [each for each in copied if not each.startswith(("--", "/")) and not (folder / each).exists()] == []
+    bake = json.loads((folder / "docker-bake.json").read_text())
+    stages = {line.split()[3] for line in dockerfile.splitlines() if line.startswith("FROM ")}
+    taken = {line.split()[1].partition("=")[0] for line in dockerfile.splitlines() if line.startswith("ARG ")}
+    assert bake["group"]["default"]["targets"] == ["host"]
+    for image in bake["target"].values():
+        assert image["target"] in stages
+        assert set(image["args"]) - {"SOURCE_DATE_EPOCH"} <= taken
+    assert (
+        f"ASCEND_BASE:-{bake['variable']['ASCEND_BASE']['default']}}}" in (folder / "deploy/compose.yaml").read_text()
+    )
 
 
 @pytest.mark.parametrize("text", ["1.4.0rc1", "1.3.0"])
@@ -175,8 +240,7 @@ def _break_protos(repository: Repository) -> None:
 
 
 def _break_signatures(repository: Repository) -> None:
-    repository.git("config", "tag.gpgSign", "true")
-    repository.git("config", "gpg.program", "false")
+    repository.git("config", "gpg.ssh.program", "false")
 
 
 def _commit_meanwhile(repository: Repository) -> None:

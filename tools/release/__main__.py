@@ -4,8 +4,6 @@ The new version is written, committed and built in a tree of its own, so a relea
 """
 
 import argparse
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,55 +15,56 @@ from pathlib import Path
 from typing import Final
 
 from tools.release import RefusedError
+from tools.release.changelog import date_changes
+from tools.release.git import git
+from tools.release.signing import NO_KEY, signed_tag, signing_key
 from tools.release.versions import TAG, check_is_next, current_version, parse, write_version
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RELEASED: Final = "proto/released.binpb"
 GOOGLEAPIS: Final = "build/googleapis"
 """The protos of others that ours import; git does not have them."""
-CHANGELOG: Final = "CHANGELOG.md"
-_UNRELEASED: Final = re.compile(r"^## Unreleased\n(?P<changes>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 def release(root: Path, text: str, day: date, buf: str, is_dry: bool = False) -> list[str]:
     """Makes the release and returns the names of its files in `dist`; a dry one neither commits nor tags here."""
     version = parse(text)
-    if changes := _git(root, "status", "--porcelain").splitlines():
+    if changes := git(root, "status", "--porcelain").splitlines():
         named = ", ".join(line.split()[-1] for line in changes[:5])
         raise RefusedError(f"{len(changes)} changes are not committed: {named}; commit or stash them")
-    check_is_next(version, current_version(root), _git(root, "tag", "--list").split())
-    changelog = _UNRELEASED.search((root / CHANGELOG).read_text())
-    if changelog is None or not re.search(r"^[-*] ", changelog["changes"], re.MULTILINE):
-        raise RefusedError(f"{CHANGELOG} has no changes under `## Unreleased`; write what this release changes")
+    check_is_next(version, current_version(root), git(root, "tag", "--list").split())
+    has_key = bool(signing_key(root))
+    if not has_key and not is_dry:
+        raise RefusedError(NO_KEY)
     with _own_tree(root) as tree:
         write_version(tree, version)
-        if not version.is_prerelease:
-            # The changes of 1.2.3rc1 are those of 1.2.3.
-            heading = f"## Unreleased\n\n## {version} - {day.isoformat()}\n{changelog['changes']}"
-            path = tree / CHANGELOG
-            path.write_text(_UNRELEASED.sub(lambda found: heading, path.read_text(), count=1))
+        date_changes(tree, version, day)
         shutil.copytree(root / GOOGLEAPIS, tree / GOOGLEAPIS)
         _run(tree, buf, "build", "proto", "--exclude-source-info", "--output", RELEASED)
-        _git(tree, "commit", "--quiet", "--all", "--message", f"Release {version}")
+        # A first candidate may change no file.
+        git(tree, "commit", "--quiet", "--allow-empty", "--all", "--message", f"Release {version}")
+        # Before the build, which takes long: the key may ask for its passphrase.
+        tag = signed_tag(tree, f"{TAG}{version}", f"aclgrad {version}") if has_key else None
         _run(tree, "make", "--no-print-directory", "release-files")
         files = sorted(path.name for path in (tree / "dist").iterdir()) if (tree / "dist").is_dir() else []
         if not files:
             raise RefusedError("nothing has changed here, because `make release-files` left no files in dist")
-        if not is_dry:
-            _take(root, _git(tree, "rev-parse", "HEAD"), f"{TAG}{version}", f"aclgrad {version}")
+        if tag is not None and not is_dry:
+            _take(root, git(tree, "rev-parse", "HEAD"), f"{TAG}{version}", tag)
         shutil.rmtree(root / "dist", ignore_errors=True)
         (tree / "dist").rename(root / "dist")
     return files
 
 
-def _take(root: Path, commit: str, tag: str, message: str) -> None:
-    """Tags the commit and moves the branch to it, both or neither."""
-    _git(root, "tag", "--annotate", "--message", message, tag, commit)
+def _take(root: Path, commit: str, name: str, tag: str) -> None:
+    """Gives the tag its name and moves the branch to the commit, both or neither."""
+    # The last argument refuses if somebody has made a tag of this name since.
+    git(root, "update-ref", f"refs/tags/{name}", tag, "0" * len(tag))
     try:
         # Refuses if somebody has committed since.
-        _git(root, "merge", "--quiet", "--ff-only", commit)
+        git(root, "merge", "--quiet", "--ff-only", commit)
     except BaseException:
-        _git(root, "tag", "--delete", tag)
+        git(root, "tag", "--delete", name)
         raise
 
 
@@ -75,22 +74,11 @@ def _own_tree(root: Path) -> Iterator[Path]:
     parent = root / "build/release"
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent, prefix="tree-") as folder:
-        _git(root, "worktree", "add", "--quiet", "--detach", folder)
+        git(root, "worktree", "add", "--quiet", "--detach", folder)
         try:
             yield Path(folder)
         finally:
-            _git(root, "worktree", "remove", "--force", folder)
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    """Runs git without hooks, which need an environment that the own tree has not; returns its output."""
-    command = ["git", "-c", f"core.hooksPath={os.devnull}", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RefusedError(
-            f"nothing has changed here, because `git {' '.join(arguments)}` failed: {done.stderr.strip()}"
-        )
-    return done.stdout.strip()
+            git(root, "worktree", "remove", "--force", folder)
 
 
 def _run(folder: Path, *command: str) -> None:
@@ -114,6 +102,10 @@ def main() -> int:
     print("\n".join(["dist has:", *files]))
     if not arguments.dry_run:
         print(f"To publish it: git push origin HEAD {TAG}{arguments.version}")
+    elif signing_key(ROOT):
+        print(f"The tag {TAG}{arguments.version} was signed, verified and not kept.")
+    else:
+        print(f"No signed tag: {NO_KEY}. A release is refused without it.")
     return 0
 
 

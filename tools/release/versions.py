@@ -32,12 +32,19 @@ def current_version(root: Path) -> Version:
     return parse(written[PROJECTS[0]])
 
 
-def check_is_next(version: Version, last: Version, tags: Iterable[str]) -> None:
-    """Refuses a version that is not later than every other one."""
+def check_is_next(version: Version, written: Version, tags: Iterable[str]) -> None:
+    """Refuses a version that is not later than every released one.
+
+    If nothing is released yet, the version that the projects have may be the first, and so may its candidates.
+    """
     if f"{TAG}{version}" in tags:
         raise RefusedError(f"the tag {TAG}{version} exists; delete it if that release never left this machine")
-    tagged = (each.removeprefix(TAG) for each in tags if each.startswith(TAG))
-    latest = max([last, *(Version(each) for each in tagged if _FORM.fullmatch(each))])
+    tagged = [
+        Version(text) for each in tags if each.startswith(TAG) and _FORM.fullmatch(text := each.removeprefix(TAG))
+    ]
+    if not tagged and Version(version.base_version) >= written:
+        return
+    latest = max([written, *tagged])
     if version <= latest:
         raise RefusedError(f"{version} is not later than {latest}; choose a later version")
 
