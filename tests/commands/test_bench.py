@@ -16,7 +16,9 @@ from xml.etree import ElementTree
 import pytest
 
 import aclgrad
+from aclgrad.commands import load_page
 from aclgrad.commands.load import TOO_LATE, Measured, closed_loop, open_loop
+from aclgrad.commands.promise import Search
 from aclgrad.operators.parts import samples_of
 from aclgrad.testing import TestServer
 
@@ -171,6 +173,10 @@ def test_a_server_that_answers_no_call_is_exit_code_3(run: Run) -> None:
         ("--plot times.png", "end it with .svg"),
         ("--plot /nowhere/times.svg", "there is no folder /nowhere"),
         ("--plot {folder}/there.svg", "exists; give another file, or --force"),
+        ("--report {folder}", "is not empty; give another folder, or --force"),
+        ("--report {folder}/there.svg", "is a file"),
+        ("--report {folder}/there.svg/below", "cannot be made"),
+        ("--report {folder}/new --rate 5", "leave out --rate, or --report"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(run: Run, tmp_path: Path, flags: str, problem: str) -> None:
@@ -179,14 +185,16 @@ def test_wrong_usage_is_exit_code_2(run: Run, tmp_path: Path, flags: str, proble
     assert (result.exit_code, problem in result.output) == (2, True)
 
 
-def test_an_interrupt_leaves_a_partial_report(testing: TestServer) -> None:
+@pytest.mark.parametrize("has_page", [False, True])
+def test_an_interrupt_leaves_a_partial_report(testing: TestServer, tmp_path: Path, has_page: bool) -> None:
     command = "from aclgrad.cli import main; main()"
-    flags = ("bench", "--seconds", "600", "--json", "--target", testing.target)
+    flags = ["bench", "--seconds", "600", "--json", "--target", testing.target]
+    flags += ["--report", str(tmp_path)] if has_page else []
     before = len(testing.calls)
     with subprocess.Popen([sys.executable, "-c", command, *flags], stdout=subprocess.PIPE, text=True) as process:
         end = time.monotonic() + 60
-        # The first call, one of each caller, and one more, whose caller has an answer.
-        while len(testing.calls) < before + 6:
+        # The first calls, of a report with ten steps, one of each caller, and one more, whose caller has an answer.
+        while len(testing.calls) < before + (1 + 10 + 16 + 1 if has_page else 6):
             assert time.monotonic() < end
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
@@ -196,4 +204,55 @@ def test_an_interrupt_leaves_a_partial_report(testing: TestServer) -> None:
             process.kill()
     assert process.returncode == 130
     report = json.loads(output)
-    assert (report["complete"], report["answered"] > 0) == (False, True)
+    assert not report["complete"]
+    if has_page:
+        assert report["promises"][0]["probes"][0]["answered_per_s"] > 0
+        assert "interrupted" in (tmp_path / "index.html").read_text()
+    else:
+        assert report["answered"] > 0
+
+
+def test_the_search_finds_the_rate_of_a_server_that_makes_one_call_at_a_time() -> None:
+    """At 50 ms a call, 20 calls a second are answered. Above that each waits for all before it."""
+    search = Search("calls/s", limit_ms=60.0, seconds=10.0)
+
+    async def find() -> None:
+        lock = asyncio.Lock()
+
+        async def one_after_the_other() -> None:
+            async with lock:
+                await sleep()
+
+        await search.run(one_after_the_other)
+
+    Clock().run(find())
+    assert search.promised is not None
+    assert 18.0 < search.promised.offered <= 20.0
+    assert load_page.headline([search]) == f"here: {search.promised.offered:.0f} calls/s at p99 below 60 ms"
+
+
+def test_a_server_that_never_keeps_the_limit_gets_no_promise() -> None:
+    search = Search("calls/s", limit_ms=49.0, seconds=1.0)
+    Clock().run(search.run(sleep))
+    assert search.promised is None
+    assert "none was found at p99 below 49 ms" in load_page.headline([search])
+
+
+def test_a_report_has_a_page_and_its_figures(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "report"
+    flags = ("--p99-ms", "60000", "--seconds", "0.1", "--report", folder)
+    result = run("bench --json", *flags)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    assert told == json.loads((folder / "report.json").read_text())
+    assert [each["calls_per_s"] > 0 for each in told["promises"]] == [True, True]
+    page = (folder / "index.html").read_text()
+    assert page.index(told["headline"]) < page.index(told["machine"]) < page.index("<svg")
+    assert "beside the server" in told["load generator"]
+    assert run("bench --force", *flags).exit_code == 0
+
+
+def test_a_report_that_nothing_answers_makes_no_folder(run: Run, tmp_path: Path) -> None:
+    result = run("bench --target 127.0.0.1:1 --report", tmp_path / "report", ACLGRAD_CONNECT_TIMEOUT_S="0.2")
+    assert (result.exit_code, "127.0.0.1:1" in result.output) == (1, True)
+    assert not (tmp_path / "report").exists()

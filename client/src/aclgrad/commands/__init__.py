@@ -357,20 +357,37 @@ def replay_command(**given: Any) -> None:
     type=_SECONDS,
     help="Calls a second, due whether earlier ones have ended or not (an open loop).",
 )
-@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, 3600),
+    help="How long to call: 10 by default; each rate of a report for 3.",
+)
 @click.option("--timeout-s", type=_SECONDS, default=60.0, show_default=True)
 @click.option("--plot", type=_FILE, help="Write a chart of the times (SVG).")
-@click.option("--force", is_flag=True, help="Replace the chart if the file exists.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Find the highest rates whose p99 stays below --p99-ms, and write a page. A minute or two.",
+)
+@click.option("--p99-ms", type=_SECONDS, default=20.0, show_default=True, help="The limit of a report, in ms.")
+@click.option("--force", is_flag=True, help="Replace the chart or the report if it exists.")
 @_json
 @_target
 def bench_command(**given: Any) -> None:
     """Measures how many calls the server answers, and how fast. A program is one call.
 
-    Exits with 0, with 1 if a call failed, with 2 for wrong usage, and with 130 after Ctrl-C, with a partial report.
+    With --report, it says how many calls and programs a second you may promise.
+
+    Exits with 0, with 1 if a call failed or no rate can be promised, with 2 for wrong usage, and with 130 after Ctrl-C,
+    with a partial report.
     """
     for name in ("operator", "dtype", "size") if given["program"] else ():
         if click.get_current_context().get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"the program says what is called; leave out --{name}, or --program")
+    for name in ("rate", "callers", "plot") if given["report"] else ():
+        if click.get_current_context().get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"a report searches for the rate; leave out --{name}, or --report")
     with _importing():
         from aclgrad.commands.bench import Options, bench
     bench(Options(**given))
