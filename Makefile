@@ -249,10 +249,10 @@ bench: $(BUILT) $(NEEDS_$(WHAT)) ## Measure beside a ceiling in the same run: WH
 	$(if $(filter ray,$(WHAT)),$(BIN)/python -m pip install --quiet $(LOCKED) 'ray[serve]')
 	$(BIN)/python -m tools.benchmarks $(WHAT) $(BENCH_FLAGS)
 
-load: $(BUILT) $(BIN)/.setup-bench ## Load a server and a bare echo, and judge the server by objectives: LOAD_FLAGS="steady --factor 0.5"
+load: $(BUILT) $(BIN)/.setup-bench ## Say how many calls/s may be promised, then load a server and a bare echo and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
 	$(BIN)/python -m tools.lab load $(LOAD_FLAGS)
 
-load-short: $(BUILT) $(BIN)/.setup-bench ## Part of several scenarios, in half a minute, without most objectives
+load-short: $(BUILT) $(BIN)/.setup-bench ## Part of several scenarios, in a minute, without most objectives
 	$(BIN)/python -m tools.lab load short
 
 h2load:

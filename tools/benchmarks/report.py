@@ -2,11 +2,13 @@
 
 import json
 import os
-import platform
+import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
+import aclgrad
+from aclgrad.commands.machine import machine
 
 FOLDER: Final = Path("build/bench")
 _WIDTH: Final = 10
@@ -18,9 +20,7 @@ class Report:
     def __init__(self, name: str, about: str) -> None:
         self._name = name
         self._tables: list[dict[str, Any]] = []
-        gigabytes = round(psutil.virtual_memory().total / 1e9)
-        machine = f"{psutil.cpu_count()} cores, {gigabytes} GB, Python {platform.python_version()}"
-        self._about = f"{about.strip()}\n\nOn {machine}, {' '.join(platform.libc_ver())}."
+        self._about = f"{about.strip()}\n\n{conditions()}."
         self._tell_load()
 
     def table(self, title: str, *headings: str) -> None:
@@ -48,6 +48,20 @@ class Report:
 
     def _tell_load(self) -> None:
         print(f"load average {os.getloadavg()[0]:.1f}")
+
+
+def conditions() -> str:
+    """Returns the date, the commit and the machine."""
+    return f"{datetime.now(UTC):%Y-%m-%d}, {commit()}, {machine()}"
+
+
+def commit() -> str:
+    """Returns what is measured, of a checkout its commit."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    told = subprocess.run(
+        command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return f"commit {told}" if told else f"aclgrad {aclgrad.__version__}"
 
 
 def _line(cells: tuple[str, ...]) -> str:

@@ -31,7 +31,7 @@ GOOD = [row("echo", "echo"), row("ours", "unary")]
 
 def failures(*objectives: Objective, rows: list[Row] = GOOD, **told: Any) -> list[Judged]:
     chosen = Scenario("name", "about", CALLS, STAGES, objectives, errors=("SERVER_BUSY",), checked=5)
-    run = Run(chosen, tuple(rows), **{"errors": {"SERVER_BUSY": 3}, "compared": 5, "timeline": {}, "log": ""} | told)
+    run = Run(chosen, tuple(rows), **{"errors": {"SERVER_BUSY": 3}, "compared": 5, "log": ""} | told)
     return [each for each in judge(run) if not each.passed]
 
 
@@ -97,7 +97,7 @@ def test_every_scenario_fits_together_and_nothing_measured_fails_it(name: str) -
     assert {call for stage in chosen.stages for call in stage.callers} == set(chosen.calls)
     assert 0 < chosen.scaled(0.1).seconds <= chosen.seconds < 120
     assert chosen.objectives
-    failed = [each.told for each in judge(Run(chosen, (), {}, chosen.checked, {}, "")) if not each.passed]
+    failed = [each.told for each in judge(Run(chosen, (), {}, chosen.checked, "")) if not each.passed]
     assert len(failed) == 1 + len(chosen.objectives)
 
 

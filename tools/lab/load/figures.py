@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 import psutil
@@ -88,17 +88,6 @@ class Watch:
 
     def load(self, window: tuple[float, float]) -> float:
         return float(np.mean([load for at, load in self._loads if window[0] <= at <= window[1]] or [np.nan]))
-
-    def timeline(self, stays: Sequence[Stay]) -> dict[str, Any]:
-        """Returns time, megabytes and threads of the server, and when each stage began: for a plot."""
-        at, _, resident, threads = zip(*self._samples["server"], strict=True)
-        begin = stays[0].begin
-        return {
-            "seconds": [each - begin for each in at],
-            "server_mb": [each / 1e6 for each in resident],
-            "threads": threads,
-            "stages": [stay.begin - begin for stay in stays],
-        }
 
     def __enter__(self) -> Self:
         self._sample()

@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 from tools.lab.load.figures import Row
 from tools.lab.load.scenario import Objective, Scenario
@@ -19,7 +18,6 @@ class Run:
     rows: tuple[Row, ...]
     errors: Mapping[str, int]
     compared: int
-    timeline: Mapping[str, Any]
     log: str
     """What the server wrote that is worth a warning."""
 

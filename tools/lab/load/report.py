@@ -1,13 +1,15 @@
-"""What was measured and judged: as text, and as a file with a plot of each run."""
+"""What was measured and judged: as text, and as a page that begins with what may be promised."""
 
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import psutil
-from matplotlib.figure import Figure
-
+from aclgrad.commands.bench_report import PAGE, place_of_generator
+from aclgrad.commands.load_page import KEPT, MISSED, Grid, Section, curves, facts, render
+from aclgrad.commands.promise import Search
+from aclgrad.units import counted
+from tools.benchmarks.report import commit
 from tools.lab.load.figures import Row
 from tools.lab.load.objectives import Run, judge
 
@@ -15,6 +17,16 @@ HEADINGS: Final = (
     *("stage", "call", "at once", "calls/s", "MB/s", "p50 ms", "p99 ms", "CPU ms", "calls/core s", "peak MB"),
     *("threads", "generator", "load", "errors"),
 )
+COLUMNS: Final = {
+    "stage, call, at once": "So many callers made this call in this stage, each without pauses. An echo is a bare gRPC "
+    "server that returns as many bytes.",
+    "CPU ms, calls/core s": "CPU time of the server for a call, and how many calls a core of it makes in a second.",
+    "peak MB, threads": "The most memory and threads that the server had.",
+    "load": "The load average of the machine. Above the number of its cores, programs waited for each other.",
+    "errors": "Calls that failed, by reason. SERVER_BUSY is what a server says whose queue is full.",
+}
+RAMP: Final = 3
+"""A call with so many different numbers of callers has charts."""
 
 
 def rows(run: Run) -> Iterator[Sequence[str]]:
@@ -36,21 +48,39 @@ def rows(run: Run) -> Iterator[Sequence[str]]:
         )
 
 
+def judged(run: Run) -> Iterator[Sequence[str]]:
+    return ((each.told, each.value, KEPT if each.passed else MISSED) for each in judge(run))
+
+
 def text(run: Run) -> str:
     """Returns the tables of one run as Markdown."""
-    judged = ((each.told, each.value, "kept" if each.passed else "MISSED") for each in judge(run))
-    return "\n".join((*_table(HEADINGS, rows(run)), "", *_table(("objective", "measured", ""), judged), ""))
+    return "\n".join((*_table(HEADINGS, rows(run)), "", *_table(("objective", "measured", ""), judged(run)), ""))
 
 
-def write(folder: Path, runs: Sequence[Run]) -> None:
-    """Writes report.md, and the plots that it shows."""
-    machine = f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB"
-    parts = [f"# Load\n\n{machine}. Medians over the rounds; CPU, memory and threads are the server's.\n"]
-    for run in runs:
-        name = run.scenario.name
-        _plot(run, folder / f"{name}.png")
-        parts.append(f"## {name}\n\n{run.scenario.about}\n\n{text(run)}\n![{name}]({name}.png)\n")
-    (folder / "report.md").write_text("\n".join(parts))
+def write(folder: Path, address: str, searches: Sequence[Search], runs: Sequence[Run], *, complete: bool) -> None:
+    """Writes the page; `address` is that of the server whose rates were searched."""
+    served = "aclgrad_server on the host library, which computes on the CPU"
+    about = facts(address, served, commit(), beside=place_of_generator(address))
+    page = render("make load", searches, about, map(section, runs), COLUMNS, complete=complete)
+    (folder / PAGE).write_text(page, encoding="utf-8")
+
+
+def section(run: Run) -> Section:
+    about = f"{run.scenario.about} Figures are medians of {counted(run.scenario.rounds, 'round')}."
+    tables = Grid(("objective", "measured", "result"), list(judged(run))), Grid(HEADINGS, list(rows(run)))
+    return Section(run.scenario.name, about, tables, list(charts(run)))
+
+
+def charts(run: Run) -> Iterator[str]:
+    """Yields rates and latencies by the number of callers, if the scenario has a ramp."""
+    by_call: dict[str, dict[int, list[Row]]] = {}
+    for row in run.rows:
+        if row.calls:
+            by_call.setdefault(row.call, {}).setdefault(row.callers, []).append(row)
+    ramps = {call: rows for call, rows in by_call.items() if len(rows) >= RAMP}
+    for name, up in (("calls_per_s", "calls/s"), ("p99_ms", "p99, ms")) if ramps else ():
+        series = {call: [(at, _median(own, name)) for at, own in rows.items()] for call, rows in ramps.items()}
+        yield curves(f"{run.scenario.name}: {up}", "callers at once", up, series)
 
 
 def _median(mine: Sequence[Row], name: str) -> float:
@@ -61,29 +91,3 @@ def _table(headings: Sequence[str], cells: Iterator[Sequence[str]]) -> Iterator[
     yield f"| {' | '.join(headings)} |"
     yield "|---" * len(headings) + "|"
     yield from (f"| {' | '.join(row)} |" for row in cells)
-
-
-def _plot(run: Run, path: Path) -> None:
-    """Draws rates and latencies over the stages, memory and threads over time."""
-    figure = Figure(figsize=(18, 5))
-    rates, latencies, memory = figure.subplots(1, 3)
-    stages = list(dict.fromkeys(row.stage for row in run.rows))
-    for call in dict.fromkeys(row.call for row in run.rows):
-        own = [stage for stage in stages if run.figure("calls_per_s", stage, call)]
-        at = [stages.index(stage) for stage in own]
-        rates.plot(at, [statistics.median(run.figure("calls_per_s", stage, call)) for stage in own], "o-", label=call)
-        latencies.plot(at, [statistics.median(run.figure("p99_ms", stage, call)) for stage in own], "o-", label=call)
-    for axes, label in ((rates, "calls/s"), (latencies, "p99, ms")):
-        axes.set(ylabel=label, yscale="log")
-        axes.set_xticks(range(len(stages)), stages, rotation=60, ha="right", fontsize="small")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
-    seconds = run.timeline["seconds"]
-    memory.plot(seconds, run.timeline["server_mb"], label="server, MB")
-    memory.plot(seconds, run.timeline["threads"], label="server, threads")
-    for start in run.timeline["stages"]:
-        memory.axvline(start, alpha=0.2)
-    memory.set(xlabel="s", ylim=(0, None))
-    memory.legend(fontsize="small")
-    figure.tight_layout()
-    figure.savefig(path, dpi=80)

@@ -1,4 +1,5 @@
-"""Loads a server and a bare echo by scenarios, and judges the server by their objectives."""
+"""Says how many calls and programs a second may be promised; then loads a server and a bare echo by scenarios, and
+judges the server by their objectives."""
 
 import argparse
 import json
@@ -14,7 +15,13 @@ from typing import Any, Final
 import psutil
 
 import aclgrad
+from aclgrad.commands.bench_report import PAGE, find_promises
+from aclgrad.commands.called import operator_called, ten_steps_called
+from aclgrad.commands.load_page import headline
+from aclgrad.commands.promise import Search
+from aclgrad.products import Product
 from tools.benchmarks.measure import running
+from tools.benchmarks.sizes import OPERATOR
 from tools.lab.known import WrongGradientError
 from tools.lab.load import calls, report, scenario
 from tools.lab.load.figures import Ends, Stay, Watch, rows_of
@@ -25,6 +32,10 @@ from tools.serving import Server
 FOLDER: Final = Path("build/load")
 SHORT: Final = "short"
 """A bit of several others, for continuous integration; it is run only by name."""
+LIMIT_MS: Final = 20.0
+PROBE_S: Final = 3.0
+SHORT_S: Final = 0.3
+"""How long a rate is offered."""
 STACK_BYTES: Final = 2**18
 """Of each caller's thread: there may be hundreds."""
 
@@ -104,27 +115,44 @@ def _run(chosen: Scenario) -> Run:
     every = [ends for stay in stays for of_call in stay.ends.values() for ends in of_call]
     errors = Counter(name for ends in every for _, name, _ in ends.errors)
     compared = sum(pool.sampler.compared for pool in pools.values())
-    return Run(chosen, tuple(rows), errors, compared, watch.timeline(stays), log)
+    return Run(chosen, tuple(rows), errors, compared, log)
 
 
 def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     known = scenario.names()
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(known)}; all but {SHORT}")
     parser.add_argument("--factor", type=float, default=1.0, help="stages of so many times their length")
+    parser.add_argument("--p99-ms", type=float, default=LIMIT_MS, help="what p99 may take at the promised rate")
     flags = parser.parse_args(words)
     if unknown := sorted({*flags.scenarios} - {*known}):
         parser.error(f"there is no scenario {unknown[0]!r}; there are {', '.join(known)}")
+    is_short = flags.scenarios == [SHORT]
     aclgrad.tune_allocator()
     threading.stack_size(STACK_BYTES)
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    runs: list[Run] = []
+    searches, runs, is_complete, address = [], list[Run](), False, ""
     try:
-        for name in flags.scenarios or [each for each in known if each != SHORT]:
+        with Server("--log-level", "warning") as server:
+            address = server.address
+            searches, has_ended = _promises(address, flags.p99_ms, SHORT_S if is_short else PROBE_S * flags.factor)
+        print(headline(searches), flush=True)
+        for name in (flags.scenarios or [each for each in known if each != SHORT]) if has_ended else ():
             runs.append(_run(scenario.read(name).scaled(flags.factor)))
             print(report.text(runs[-1]), flush=True)
+        is_complete = has_ended
     finally:
         # What was measured before a scenario broke off, or somebody pressed Ctrl-C, is told all the same.
-        report.write(FOLDER, runs)
-    print(f"the report is in {FOLDER}/report.md")
-    return 0 if all(judged.passed for run in runs for judged in judge(run)) else 1
+        report.write(FOLDER, address, searches, runs, complete=is_complete)
+        print(f"the report is in {FOLDER}/{PAGE}")
+    # The short form does not promise: its rates are too short for p99.
+    is_promised = is_short or all(each.promised for each in searches)
+    is_kept = all(judged.passed for run in runs for judged in judge(run))
+    return 0 if is_complete and is_promised and is_kept else 1
+
+
+def _promises(address: str, limit_ms: float, seconds: float) -> tuple[list[Search], bool]:
+    with aclgrad.Client(address) as client:
+        product = Product(client.server_status().product)
+    called = [operator_called(product, OPERATOR, "float32", "16 KB"), ten_steps_called(product)]
+    return find_promises(address, called, limit_ms, seconds, calls.DEADLINE_S)

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from aclgrad.commands.machine import machine
 from aclgrad.commands.promise import CALLERS, CONFIRMED_FOR, HALVINGS, LESS, TRIES, Probe, Search
-from aclgrad.judge.findings.charts import Axis, chart, curve
+from aclgrad.judge.findings.charts import Axis, chart, curve, dots
 from aclgrad.units import counted
 
 _LEAST: Final = 1e-3
@@ -73,11 +73,11 @@ def facts(target: str, served: str, version: str, *, beside: str) -> dict[str, s
 def search_section(search: Search) -> Section:
     """Returns how a promise was found."""
     about = (
-        f"A closed loop of {CALLERS} callers found about how many the server answers at most. Then an open loop offered "
-        f"rates for {search.seconds:g} s each, {HALVINGS} times in the middle between the highest rate that was kept "
-        f"and the lowest that was not. A rate is kept if no call fails and p99 is at most {search.limit_ms:g} ms, in "
-        f"one of {TRIES} tries. The highest was offered again, {CONFIRMED_FOR} times as long. If it was not kept then, "
-        f"{LESS:g} times as much was."
+        f"A closed loop of {CALLERS} callers found about how many the server answers at most. An open loop then "
+        f"offered rates for {search.seconds:g} s each, {HALVINGS} times in the middle between the highest rate that "
+        f"was kept and the lowest that was not. A rate is kept if no call fails and p99 is at most {search.limit_ms:g} "
+        f"ms, in one of {TRIES} tries. The highest was offered again, {CONFIRMED_FOR} times as long; if it was "
+        f"not kept, {LESS:g} times as much was."
     )
     probes = [each for each in search.probes if each.measured.milliseconds]
     return Section(
@@ -147,10 +147,14 @@ def _cells(probe: Probe, search: Search) -> tuple[str, ...]:
 
 
 def _p99_chart(search: Search, probes: Sequence[Probe]) -> str:
-    offered = [each for each in probes if each.offered]
-    ends = min(each.offered for each in offered), max(each.offered for each in offered)
-    series = {
-        "p99": [(each.offered, each.p99_ms) for each in offered],
-        f"limit, {search.limit_ms:g} ms": [(rate, search.limit_ms) for rate in ends],
-    }
-    return curves(f"p99 by offered rate: {search.name}", "offered calls/s", "ms", series)
+    series: dict[str, list[tuple[float, float]]] = {}
+    for each in probes:
+        if each.offered:
+            verdict = KEPT if each.keeps(search.limit_ms) else MISSED
+            series.setdefault(verdict, []).append((each.offered, max(each.p99_ms, _LEAST)))
+    points = [each for own in series.values() for each in own]
+    axes = (
+        Axis.over("offered calls/s", [x for x, _ in points]),
+        Axis.over("p99, ms", [search.limit_ms, *(y for _, y in points)]),
+    )
+    return chart(f"p99 by offered rate: {search.name}", axes, series, dots, limit=search.limit_ms)

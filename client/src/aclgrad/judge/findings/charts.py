@@ -65,7 +65,7 @@ def error_charts(rows: Sequence[Row]) -> Iterator[str]:
             Axis.over("elements of the gradient", everything),
             Axis.over("error / limit", [_FLOOR, max(1.0, highest)], has_zero=True),
         )
-        yield chart(operator, axes, series, _dots, limit=1.0, colours=colours)
+        yield chart(operator, axes, series, dots, limit=1.0, colours=colours)
 
 
 def latency_charts(rows: Sequence[Row]) -> Iterator[str]:
@@ -118,7 +118,8 @@ def chart(
     return "".join([*parts, "</svg>"])
 
 
-def _dots(colour: str, coordinates: list[tuple[float, float]]) -> Iterator[str]:
+def dots(colour: str, coordinates: list[tuple[float, float]]) -> Iterator[str]:
+    """Draws a dot at each point."""
     for x, y in coordinates:
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{colour}" fill-opacity="0.65"/>'
 
