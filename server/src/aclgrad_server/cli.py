@@ -98,16 +98,16 @@ def _load(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) ->
     """Returns the function that runs one process or several; it takes whether child processes probe operators."""
     import asyncio
 
+    reread = partial(read_settings, flags)
     if len(cards) > 1:
         from aclgrad_server.supervisor.supervisor import Supervisor
 
-        reread = partial(read_settings, flags)
         return lambda probes: asyncio.run(Supervisor(settings, cards, reread, probes).run())
     # gRPC is loaded only in processes that serve.
     from aclgrad_server.serving import serve
 
     own = settings.model_copy(update={"device": tuple(cards)}) if settings.device else settings
-    return lambda probes: asyncio.run(serve(own, None, probes))
+    return lambda probes: asyncio.run(serve(own, None, probes, reread))
 
 
 def run() -> int:

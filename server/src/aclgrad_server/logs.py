@@ -182,13 +182,19 @@ def form_of(setting: str, worker: int | None = None) -> Form:
 
 def configure(level: str, form: Form) -> None:
     """Sends log lines of this level or above to standard error, and Python's own warnings and exceptions too."""
-    logging.basicConfig(level=level.upper(), handlers=[LineHandler(form=form)], force=True)
-    logging.getLogger(_GRPC).setLevel(max(logging.INFO, getattr(logging, level.upper())))
+    logging.basicConfig(handlers=[LineHandler(form=form)], force=True)
+    set_level(level)
     logging.getLogger(_GRPC).addFilter(_is_news)
     logging.captureWarnings(True)
     sys.excepthook = lambda *raised: log.critical("the process ends", exc_info=raised)
     sys.unraisablehook = lambda raised: log.error("%s: %r", raised.err_msg, raised.object, exc_info=_raised(raised))
     threading.excepthook = lambda raised: log.error("thread %s ends", raised.thread, exc_info=_raised(raised))
+
+
+def set_level(level: str) -> None:
+    """Has lines of this level or above written from now on."""
+    logging.getLogger().setLevel(level.upper())
+    logging.getLogger(_GRPC).setLevel(max(logging.INFO, getattr(logging, level.upper())))
 
 
 def _is_news(record: logging.LogRecord) -> bool:

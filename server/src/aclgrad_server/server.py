@@ -225,7 +225,7 @@ class Server:
                 await asyncio.sleep(NOTICE_S)
         self._view.calls.refuse()
         # After a loss, calls in flight only wait for their error.
-        limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
+        limit_s = min(self._view.settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
         log.info("draining for at most %.0f s", limit_s)
         if self._grpc is not None and self._view.place is not None:
             # Clients reconnect at once to a sibling; calls in flight go on. A server without siblings keeps refusing

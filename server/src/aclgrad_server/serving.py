@@ -7,7 +7,9 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aclgrad.allocator import tune_allocator
@@ -18,6 +20,7 @@ from aclgrad_server.devices.opening import visible_card
 from aclgrad_server.edge.process import check_memory, check_open_files
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_LIMIT_S, EXIT_START, EXIT_UNDRAINED, StartError
 from aclgrad_server.place import Place, read_orders, wait_for_the_supervisor_to_end
+from aclgrad_server.reload import Reload
 from aclgrad_server.server import Server
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.service_manager import READY, STOPPING, tell_status
@@ -40,26 +43,30 @@ def serve_as_worker() -> int:
     with suppress(StartError):  # the server says so when it opens the card
         bind_to_card(visible_card(os.environ, settings.device[0]))
     try:
-        return asyncio.run(serve(settings, place, orders.probes))
+        return asyncio.run(serve(settings, place, orders.probes, None))
     except StartError as error:
         logs.last_words(form, str(error))
         return EXIT_START
 
 
-async def serve(settings: Settings, place: Place | None, probes: bool) -> int:
+async def serve(settings: Settings, place: Place | None, probes: bool, reread: Callable[[], Settings] | None) -> int:
     """Serves until the process is asked to stop, and returns the exit code; raises StartError.
 
-    With `probes` a child process makes the first calls. Ends the process itself if a thread may keep it from ending.
+    With `probes` a child process makes the first calls. `reread` reads the settings again at SIGHUP, which a worker
+    leaves to its supervisor. Ends the process itself if a thread may keep it from ending.
     """
     # Before other threads start.
     check_memory(settings.memory_limit_bytes)
     check_open_files()
     if settings.tune_allocator and not tune_allocator():
         log.warning("large calls may be slower: the C library is not glibc, or keeps at most 32 MiB of a block")
-    stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S, may_cut=place is None)
+    view = ServerView(settings, place, _open_tracer(settings, place))
+    stop = _StopRequest(view)
+    reload = None if reread is None else Reload(settings, reread)
+    ignore = partial(log.warning, "SIGHUP is ignored: send it to the supervisor")
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload.ask if reload else ignore)
     if place is not None:
         threading.Thread(target=stop.make_after_the_supervisor, daemon=True).start()
-    view = ServerView(settings, place, _open_tracer(settings, place))
     admin = None if settings.admin == OFF else _admin_listener(view)
     if admin is not None:
         address = admin.start()
@@ -92,7 +99,11 @@ async def serve(settings: Settings, place: Place | None, probes: bool) -> int:
             if place is None:
                 print(f"ready: {' '.join(view.addresses)}", flush=True)
                 tell_status(f"serving {' '.join(view.addresses)}", READY)
+        # Not before: the service manager would take the end of a reload for that of the start.
+        reloads = asyncio.ensure_future(reload.run(view)) if reload else None
         await requested
+        if reloads is not None:
+            reloads.cancel()
     if place is None:
         tell_status("draining", STOPPING)
     is_started = start.done()
@@ -132,35 +143,36 @@ def _open_tracer(settings: Settings, place: Place | None) -> "Tracer | None":
 
 
 class _StopRequest:
-    """Catches SIGTERM and SIGINT; a second one ends the process at once if it `may_cut`.
+    """Catches SIGTERM and SIGINT; a second one ends the process at once, but not a worker.
 
-    A worker may not: systemd and its supervisor each send it one, and the supervisor kills it after its own second
-    signal. The process ends within `limit_s` of the request, even if the driver or the event loop hangs.
+    Systemd and its supervisor each send a worker one. The supervisor kills it at a second of its own. After the stop
+    was requested, the process ends within its limits, even if the driver or the event loop hangs.
     """
 
-    def __init__(self, limit_s: float, may_cut: bool) -> None:
-        self._limit_s = limit_s
-        self._may_cut = may_cut
+    def __init__(self, view: ServerView) -> None:
+        self._view = view
+        self._may_cut = view.place is None
         self.requested = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._catch, number)
-        ignored = "SIGHUP is ignored: only a supervisor renews its workers"
-        self._loop.add_signal_handler(signal.SIGHUP, log.warning, ignored)
 
     def make(self) -> None:
         if not self.requested.is_set():
             self.requested.set()
             # A C thread that needs neither interpreter nor event loop; it prints all threads' stacks.
-            faulthandler.dump_traceback_later(self._limit_s, exit=True)
+            faulthandler.dump_traceback_later(self._limit_s(), exit=True)
 
     def make_after_the_supervisor(self) -> None:
         """Requests the stop when the supervisor has ended. Blocks; to be called on a thread of its own."""
         wait_for_the_supervisor_to_end()
         log.warning("the supervisor has ended: this worker does, too")
         # First, in case the event loop hangs.
-        faulthandler.dump_traceback_later(self._limit_s, exit=True)
+        faulthandler.dump_traceback_later(self._limit_s(), exit=True)
         self._loop.call_soon_threadsafe(self.make)
+
+    def _limit_s(self) -> float:
+        return self._view.settings.drain_timeout_s + EXIT_LIMIT_S
 
     def _catch(self, number: int) -> None:
         if self.requested.is_set() and self._may_cut:

@@ -1,6 +1,5 @@
 """What a server tells those who run it, in each state: probes, metrics, the status page, health and systemd."""
 
-import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,15 +44,6 @@ def test_server_that_serves(server: Server) -> None:
     assert (reply.status, body) == (200, "")
     for method, path, status in (("POST", "/", 405), ("DELETE", "/", 405), ("GET", "/status", 404)):
         assert fetch(server.admin, path, method)[0].status == status
-
-
-@once
-def test_server_without_workers_ignores_sighup(server: Server) -> None:
-    """Whoever manages a host by SIGHUP does not end it where it has one card."""
-    count = server.log.count("SIGHUP is ignored: only a supervisor renews its workers")
-    server.send(signal.SIGHUP)
-    wait_until(lambda: server.log.count("SIGHUP is ignored: only a supervisor renews its workers") == count + 1)
-    assert ask(server.admin, "/readyz") == (200, "ready\n")
 
 
 @once

@@ -9,7 +9,9 @@ import aclgrad
 from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import GRAD, Host, assert_computes, worker_behind
 from tests.service_manager import ServiceManager
+from tools.authority import Authority, write_identities
 from tools.calling import wait_until
+from tools.serving import run_to_end
 
 pytestmark = once
 
@@ -42,6 +44,28 @@ def test_each_worker_answers_at_its_own_address_and_both_at_the_shared_one(host:
 
 
 @pytest.mark.slow
+@once
+@pytest.mark.parametrize("wrong", ["pair", "mode", "identities"])
+def test_wrong_files_end_the_start_at_once_in_one_line(tmp_path: Path, wrong: str) -> None:
+    """No worker is started, which would take seconds to find the same."""
+    authority = Authority(tmp_path)
+    certificate, key = authority.pair("server")
+    identities = write_identities(tmp_path / "identities.toml", {"trainer": {"rights": ["execute"]}})
+    if wrong == "pair":
+        _, key = authority.pair("other")
+    if wrong == "mode":
+        Path(key).chmod(0o644)
+    files = "--tls-certificate", certificate, "--tls-key", key
+    flags = files if wrong != "identities" else ("--identities", identities)
+    done = run_to_end("--backend", "host", "--listen", "127.0.0.1:0", "--workers", "2", *flags)
+    assert done.returncode == 1
+    (line,) = (each for each in done.stderr.splitlines() if " INFO " not in each)
+    named = {"pair": f"{certificate} cannot be used with {key}: ", "mode": f"others may use the key {key}; chmod it to"}
+    assert line.startswith(f"aclgrad-server: {named.get(wrong, identities)}")
+    assert "starting 2 workers" not in done.stderr
+
+
+@once
 def test_unix_sockets_of_workers(tmp_path: Path) -> None:
     path = f"unix:{tmp_path}/socket"
     with Host("--unix-socket-mode", "0600", listen=(path, "127.0.0.1:0")) as host:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from aclgrad.errors import DeviceLostError, ServerBusyError
+from aclgrad_server.bounds import Bounds
 from aclgrad_server.calls.admission import Admission, Occupancy
-from aclgrad_server.calls.gate import Bounds, Claim
+from aclgrad_server.calls.gate import Claim
 from aclgrad_server.limits import (
     ASKING_S,
     LONGEST_PAUSE_S,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aclgrad.errors import LimitExceededError, ServerBusyError
+from aclgrad_server.bounds import Bounds
 from aclgrad_server.calls.admission import Admission, Claims, Demand, Occupancy
-from aclgrad_server.calls.gate import Bounds
 from tests.server.fakes import begun, claim_memory, settle
 
 pytestmark = pytest.mark.claims

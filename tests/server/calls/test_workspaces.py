@@ -15,8 +15,9 @@ from aclgrad.products import Product
 from aclgrad.wire.chunks import chunk_prefix, decode_answer, encode_header
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad.wire.programs import decode_results
+from aclgrad_server.bounds import Bounds
 from aclgrad_server.calls.admission import Admission, Demand, Occupancy
-from aclgrad_server.calls.gate import Bounds, Claim
+from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.services.chunked import execute_chunked
 from aclgrad_server.services.programs import execute_program

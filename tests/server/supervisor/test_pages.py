@@ -20,6 +20,7 @@ from aclgrad_server.supervisor.worker import State
 from aclgrad_server.supervisor.worker import ask as ask_worker
 from tests.e2e.admin_pages import ask, fetch
 from tests.server.supervisor.hosts import FakeWorker, Host, hosting
+from tools.authority import write_identities
 
 pytestmark = pytest.mark.usefixtures("fake_workers")
 
@@ -102,8 +103,7 @@ async def test_pages_tell_of_those_that_answer_and_why_others_do_not(capfd: pyte
 async def test_addresses_are_not_for_everybody_if_calls_need_an_identity(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    identities = tmp_path / "identities.toml"
-    identities.touch()
+    identities = Path(write_identities(tmp_path / "identities.toml", {"trainer": {"token": "secret"}}))
     async with asking(capfd, 0, 1, identities=identities) as asked:
         _, page = await asked.page("/")
         assert not any(each[0] in page for each in asked.host.supervisor.addresses.own)

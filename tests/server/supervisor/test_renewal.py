@@ -9,6 +9,7 @@ import pytest
 from aclgrad_server.settings import Settings, UnusableSettingsError
 from tests.server.fakes import settle
 from tests.server.supervisor.hosts import Host, hosting, settings_of
+from tools.authority import Authority, write_identities
 
 pytestmark = pytest.mark.usefixtures("fake_workers")
 
@@ -79,6 +80,20 @@ async def test_settings_that_are_refused_keep_the_old_ones_and_the_next_are_take
     assert streams(host) == [[9]] * 3
 
 
+async def test_files_that_no_worker_could_use_cost_none_of_them(
+    host: Host, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    certificate, _ = Authority(tmp_path).pair("server")
+    _, other = Authority(tmp_path).pair("other")
+    (identities := tmp_path / "identities.toml").write_text("[identities.a]\nrights = ['fly']\n")
+    for wrong in ({"tls_certificate": Path(certificate), "tls_key": Path(other)}, {"identities": identities}):
+        caplog.clear()
+        await renew(host, settings_of(streams=9, **wrong))
+        assert streams(host) == [[]] * 3
+        (line,) = (each.getMessage() for each in caplog.records if each.levelname == "ERROR")
+        assert line.startswith("SIGHUP: the workers keep their settings: ")
+
+
 async def test_renewal_ends_with_the_first_worker_that_is_not_ready_again(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -126,5 +141,6 @@ async def test_stop_ends_a_renewal_and_none_begins_after_it(host: Host, caplog: 
 
 async def test_identities_that_come_with_a_renewal_hide_the_addresses(host: Host, tmp_path: Path) -> None:
     assert host.supervisor.settings.identities is None
-    await renew(host, settings_of(identities=tmp_path / "identities.toml"))
+    file = write_identities(tmp_path / "identities.toml", {"trainer": {"token": "secret"}})
+    await renew(host, settings_of(identities=Path(file)))
     assert host.supervisor.settings.identities is not None

@@ -19,6 +19,7 @@ from aclgrad_server.supervisor.supervisor import UNREADY_LIMIT_S
 from aclgrad_server.supervisor.worker import State
 from tests.server.fakes import Clock, settle, wait_until
 from tests.server.supervisor.hosts import Host, hosting
+from tools.authority import Authority, write_identities
 from tools.serving import free_range
 
 pytestmark = pytest.mark.usefixtures("fake_workers")
@@ -94,14 +95,13 @@ async def test_open_files_do_for_those_who_read_pages_and_for_the_workers() -> N
 
 
 @pytest.mark.parametrize("setting", ["tls_key", "tls_certificate", "identities"])
-async def test_a_file_that_workers_would_refuse_ends_the_start(tmp_path: Path, setting: str) -> None:
-    files = {name: tmp_path / name for name in ("tls_certificate", "tls_key", "identities")}
-    for path in files.values():
-        path.write_text("")
-        path.chmod(0o600)
+async def test_a_file_that_everybody_may_write_to_ends_the_start(tmp_path: Path, setting: str) -> None:
+    certificate, key = map(Path, Authority(tmp_path).pair("server"))
+    identities = Path(write_identities(tmp_path / "identities.toml", {"trainer": {"token": "secret"}}))
+    files = {"tls_certificate": certificate, "tls_key": key, "identities": identities}
     files[setting].chmod(0o646)
     with pytest.raises(StartError, match=f"{files[setting]} is not trusted: everybody may write to .*; chmod o-w"):
-        async with hosting(**{name: str(path) for name, path in files.items()}):
+        async with hosting(**files):
             pass
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
+from aclgrad_server.bounds import Bounds
 from aclgrad_server.calls.call import UNIX, Call, Context, address_of, busy
-from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds
+from aclgrad_server.calls.gate import RETRY_AFTER_S
 from aclgrad_server.calls.open_calls import Throttle
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S

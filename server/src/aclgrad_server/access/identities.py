@@ -16,7 +16,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from aclgrad_server.calls.gate import Bounds
+from aclgrad_server.bounds import Bounds
 from aclgrad_server.files import UnusableFileError, read_trusted_toml
 from aclgrad_server.place import share_of
 from aclgrad_server.sizes import MAX_BYTES, Bytes

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Final
 
 from aclgrad.errors import AclgradError, LimitExceededError
+from aclgrad_server.bounds import Bounds
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Room
+from aclgrad_server.calls.gate import Callers, Claim, Gate, Room
 from aclgrad_server.calls.open_calls import Throttle
 from aclgrad_server.devices.device import OnEnd
 from aclgrad_server.devices.planning import check_size

@@ -4,13 +4,13 @@ A caller is an identity if the server has identities, and an address otherwise.
 """
 
 import asyncio
-import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from aclgrad.errors import AclgradError, ServerBusyError
+from aclgrad_server.bounds import Bounds
 from aclgrad_server.calls.call import busy
 from aclgrad_server.limits import ASKING_S
 
@@ -18,15 +18,6 @@ RETRY_AFTER_S: Final = 0.1
 LONGEST_RETRY_S: Final = 10.0
 _WAIT_S: Final = 1.0  # length of a queue whose limit follows the pace of calls
 _WEIGHT: Final = 1 / 16  # of the latest call in the mean run time
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """One caller's fixed limits, and its claims in each round."""
-
-    per_round: int = 1
-    size_bytes: int = sys.maxsize  # of tensors on the device, and of replies
-    waiting: int = sys.maxsize
 
 
 class Callers:
@@ -81,7 +72,7 @@ class Room:
         self.refusals = Counter(queue=0, share=0, workspace=0)
         """How many calls found the queue full, or their caller's share of it, or no memory for their workspace."""
         self._waiting: Counter[str] = Counter()
-        self._waiting_limit = waiting_limit
+        self.most_waiting = waiting_limit
         self._is_paced = is_paced
         self._clock = clock
         self._mean_run_s = 0.0
@@ -92,8 +83,8 @@ class Room:
 
     @property
     def waiting_limit(self) -> int:
-        if not self._is_paced or self._mean_run_s * self._waiting_limit <= _WAIT_S * self.running_limit:
-            return self._waiting_limit
+        if not self._is_paced or self._mean_run_s * self.most_waiting <= _WAIT_S * self.running_limit:
+            return self.most_waiting
         return max(self.running_limit, int(_WAIT_S * self.running_limit / self._mean_run_s))
 
     def enter(self, caller: str) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Final
 
+from aclgrad_server.access.identities import read_identities
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.edge.process import FILES_OF_WORKER, check_memory, check_open_files, ensure_open_files, memory_limit
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, StartError
-from aclgrad_server.files import read_trusted
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
@@ -47,7 +47,7 @@ class Supervisor:
         check_memory(settings.memory_limit_bytes, len(cards))
         check_open_files(FILES_OF_WORKER * len(cards))
         ensure_open_files(FILES_OF_WORKER * len(cards))
-        _check_files(settings)
+        _check_files(settings, len(cards))
         self.settings = settings
         self._cards = cards
         self._reread = reread
@@ -188,8 +188,9 @@ class Supervisor:
                 if fixed:
                     told = ", ".join(f"--{name.replace('_', '-')}" for name in fixed)
                     raise UnusableSettingsError(f"{told} needs a start of the server itself")
+                _check_files(settings, len(self.workers))
                 await self._renew_each(settings)
-            except UnusableSettingsError as error:
+            except (UnusableSettingsError, StartError) as error:
                 log.error("SIGHUP: the workers keep their settings: %s", "; ".join(map(str, error.args)))
             except Exception:
                 log.exception("SIGHUP: the renewal has failed")
@@ -205,11 +206,16 @@ class Supervisor:
         log.info("SIGHUP: all workers have the settings of now")
 
 
-def _check_files(settings: Settings) -> None:
-    """Raises StartError for a file that every worker would refuse after seconds; workers also check its content."""
-    files = settings.tls_certificate, settings.tls_key, settings.tls_client_ca, settings.identities
-    for path in filter(None, files):
-        read_trusted(path, is_key=path == settings.tls_key)
+def _check_files(settings: Settings, worker_count: int) -> None:
+    """Raises StartError for certificates or identities that every worker would refuse after seconds."""
+    if settings.tls_certificate is not None:
+        # Not at the top: without TLS nobody needs the library of certificates.
+        from aclgrad_server.edge.certificate_files import CertificateFiles
+
+        assert settings.tls_key is not None
+        CertificateFiles.read(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+    if settings.identities is not None:
+        read_identities(settings.identities, worker_count)
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
