@@ -57,7 +57,7 @@ def test_compose_scrapes_the_servers_and_mounts_what_is_there() -> None:
     assert scrape["job_name"] == "aclgrad"
     for name in ("host", "ascend"):
         assert COMPOSE[name]["networks"] == {"default": {"aliases": ["aclgrad"]}}
-        (target,) = scrape["static_configs"][0]["targets"]
+        ((target,),) = (group["targets"] for group in document(FOLDER / "compose-targets.yaml"))
         alias, port = target.split(":")
         assert alias == "aclgrad"
         assert COMPOSE[name]["environment"]["ACLGRAD_ADMIN"] == f"0.0.0.0:{port}"
@@ -72,8 +72,11 @@ def test_compose_scrapes_the_servers_and_mounts_what_is_there() -> None:
             source, target = volume.split(":")[:2]
             mounts[target] = source
             assert not source.startswith(".") or ((ROOT / "deploy" / source).is_file() and volume.endswith(":ro"))
-    # The rules lie beside the configuration, as in the repository.
+    # Rules and targets lie beside the configuration, as in the repository.
     assert [mounts[f"/etc/prometheus/{rules}"] for rules in PROMETHEUS["rule_files"]] == ["./monitoring/alerts.yaml"]
+    files = [file for each in scrape["file_sd_configs"] for file in each["files"]]
+    assert [mounts[f"/etc/prometheus/{file}"] for file in files] == ["./monitoring/compose-targets.yaml"]
+    assert all((FOLDER / file).is_file() for file in files)
     (provider,) = document(FOLDER / "grafana/dashboards.yaml")["providers"]
     dashboard = COMPOSE["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert dashboard in mounts

@@ -39,7 +39,7 @@ def write_config(folder: Path, admin: str) -> Path:
     config = yaml.safe_load((DEPLOYED / "prometheus.yml").read_text())
     # A scrape may take as long as the interval, and a supervisor waits a second for a worker.
     config["global"] = {"scrape_interval": "2s", "evaluation_interval": "1s"}
-    config["scrape_configs"][0]["static_configs"] = [{"targets": [admin], "labels": {"instance": INSTANCE}}]
+    (folder / "targets.yaml").write_text(yaml.safe_dump([{"targets": [admin], "labels": {"instance": INSTANCE}}]))
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     quick = re.sub(r"^( *for: \d+)m$", r"\1s", ALERTS.read_text(), flags=re.MULTILINE)
     (folder / "alerts.yaml").write_text(quick)

@@ -1,9 +1,12 @@
 """Prometheus accepts configuration and alerts, and each alert fires when it should and stays quiet otherwise."""
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.monitoring.prometheus import ALERTS, DEPLOYED, promtool, rules
@@ -51,6 +54,18 @@ def test_prometheus_accepts_configuration_and_rules() -> None:
     for what, file in (("config", DEPLOYED / "prometheus.yml"), ("rules", ALERTS)):
         done = promtool("check", what, str(file))
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("targets", ["targets.yaml", "compose-targets.yaml"])
+def test_one_configuration_takes_the_targets_of_a_machine_and_of_compose(targets: str, tmp_path: Path) -> None:
+    for name in ("prometheus.yml", "alerts.yaml"):
+        shutil.copy(DEPLOYED / name, tmp_path)
+    shutil.copy(DEPLOYED / targets, tmp_path / "targets.yaml")
+    (target,) = (each for group in yaml.safe_load((tmp_path / "targets.yaml").read_text()) for each in group["targets"])
+    done = promtool("check", "service-discovery", "--timeout=2s", str(tmp_path / "prometheus.yml"), "aclgrad")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = json.loads(done.stdout)
+    assert found["labels"]["instance"] == target
 
 
 def test_an_alert_names_its_worker_if_there_is_one(tmp_path: Path) -> None:
