@@ -14,11 +14,12 @@ from selenium.webdriver.support.wait import WebDriverWait
 import aclgrad
 from aclgrad.descriptions.hosts import WorkerAnswer, merge
 from aclgrad.operators.cases import first_cases
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
-from tests.server.status.statuses import device, failure, status_with
+from tests.server.status.statuses import device, failure, operator, status_with
 from tools.screens import SCREENS, Screen, keep
 from tools.serving import Server
 
@@ -115,10 +116,42 @@ LOST = status_with(
     changed_settings={"acl_config": f"{LONG_PATH}/acl.json"},
     certificate_remaining=Duration(seconds=7200),
 )
+EVERYTHING = status_with(
+    queue=pb.QueueStatus(
+        running_limit=1024,
+        running_count=1024,
+        waiting_limit=4096,
+        waiting_count=4095,
+        small_running_limit=1024,
+        small_running_count=1024,
+        small_waiting_limit=2048,
+        small_waiting_count=2048,
+        receiving_count=4096,
+    ),
+    operators=[
+        *(operator(0.0012, 0.0456, name) for name in OPERATORS),
+        pb.OperatorStatus(name="none", call_count=2**20, failure_count=2**20),
+        pb.OperatorStatus(name="unknown", call_count=2),
+    ],
+    programs=pb.ProgramStatus(
+        program_count=123_456_789,
+        failure_count=123_456,
+        step_count=123_456_789_012,
+        failed_step_count=123_456_789,
+        programs_per_second=12_345,
+        median_latency=Duration(seconds=1601),
+        p99_latency=Duration(seconds=1663),
+    ),
+    recent_failures=[
+        failure("INVALID_FIELD", 2, 17),
+        pb.FailureStatus(reason="LIMIT_EXCEEDED", operator="none", method="ExecuteProgramChunked"),
+    ],
+)
 GIVEN_UP = "given up: it ended 5 times within a minute, the last time with exit code 70"
 STATES = {
     "starting": pb.GetServerStatusResponse(version="0.1.0", not_ready_reason="starting"),
     "lost": LOST,
+    "everything": EVERYTHING,
     "host": merge(
         [
             WorkerAnswer(0, status_with(), addresses=["0.0.0.0:50052"], restart_count=0),
@@ -142,6 +175,31 @@ def test_servers_with_problems(browser: Chrome, state: str, screen: Screen, pict
     file.write_text(page.render(status))
     screen.use(browser)
     browser.get(file.as_uri())
-    assert text(browser, "#headline").lower().startswith(status.problems[0].summary)
+    headline = status.problems[0].summary if status.problems else "all is well"
+    assert text(browser, "#headline").lower().startswith(headline)
     check_sight(browser, screen)
     keep(browser, pictures / f"{state}-{screen}.png")
+
+
+@pytest.mark.parametrize("width", [320, 360, 768, 1280, 1920])
+def test_tiles_fill_their_rows_at_every_width(browser: Chrome, width: int, tmp_path: Path) -> None:
+    (file := tmp_path / "page.html").write_text(page.render(EVERYTHING))
+    (screen := Screen(str(width), width, 900, "light")).use(browser)
+    browser.get(file.as_uri())
+    check_sight(browser, screen)
+    for name, count in (("#load", 8), ("#programs", 4)):
+        boxes = browser.execute_script(_BOXES, name)
+        assert len(boxes) == count
+        rows: dict[float, list[float]] = {}
+        for top, height in boxes:
+            rows.setdefault(top, []).append(height)
+        assert len({len(row) for row in rows.values()}) == 1, "no tile stands alone"
+        assert all(len(set(row)) == 1 for row in rows.values()), "those of a row are equally high"
+
+
+_BOXES = """
+return [...document.querySelectorAll(arguments[0] + " > *")].map((each) => {
+  const {top, height} = each.getBoundingClientRect();
+  return [top, height];
+});
+"""

@@ -222,6 +222,7 @@ def figures(count: int, seconds: int) -> dict[str, Any]:
     return {
         "queue": filled(pb.QueueStatus, count, seconds),
         "process": filled(pb.ProcessStatus, count, seconds),
+        "programs": filled(pb.ProgramStatus, count, seconds),
         "operators": [filled(pb.OperatorStatus, count, seconds, name="pool")],
         "recent_failures": [filled(pb.FailureStatus, count, seconds, reason="SERVER_BUSY", operator="pool")],
     }
@@ -243,6 +244,7 @@ def test_counts_are_sums_and_times_are_those_of_the_worst() -> None:
     for pair in ((one, other), (other, one)):
         host = merge(answers(*pair))
         assert (host.queue, host.process) == (expected.queue, expected.process)
+        assert host.programs == expected.programs
         assert list(host.operators) == [own_operator, *expected.operators]
         assert list(host.recent_failures) == [own_failure, *expected.recent_failures]
         assert (host.uptime.seconds, host.certificate_remaining.seconds) == (9, 4)

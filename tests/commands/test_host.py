@@ -31,7 +31,7 @@ class Host:
 
     def status(self, index: int) -> pb.GetServerStatusResponse:
         queue = pb.QueueStatus(running_limit=4, waiting_limit=64, running_count=index + 1)
-        operators = [pb.OperatorStatus(name="none", call_count=10, calls_per_second=1.25)]
+        operators = [pb.OperatorStatus(name="relu", call_count=10, calls_per_second=1.25)]
         status = status_with(queue=queue, operators=operators, devices=[device(index=index)], endpoints=self.addresses)
         status.worker.index, status.worker.restart_count = index, index
         status.worker.addresses.append(self.addresses[index])
@@ -98,7 +98,7 @@ def test_what_is_shown_of_a_host(host: Host) -> None:
         f"1 {host.addresses[1]} ready 1.25 2 0 300 MiB 1 3 d 4 h",
         "worker device chip state streams pool most limit free",
         "2 2 Ascend910B1 up 0 of 0 2 MiB 0 B 1 GiB 0 B",
-        "none 3.75 - - 30 0",
+        "relu 3.75 - - 30 0",
     ):
         assert line in lines
 

@@ -38,8 +38,14 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
     )
     queue = pb.QueueStatus(running_limit=4, waiting_limit=64, receiving_count=24, replying_count=3)
     limits = pb.Limits(program_steps=4096, program_tensors=100, program_rest_bytes=2**20, call_bytes=2**29)
+    others = [pb.OperatorStatus(name="none", call_count=3)]
+    programs = pb.ProgramStatus(program_count=1234, failure_count=5, step_count=56_789, programs_per_second=2.5)
     status = status_with(
-        operators=[operator], queue=queue, limits=limits, changed_settings={"streams": "8", "config": "[bold]/a.toml"}
+        programs=programs,
+        operators=[operator, *others],
+        queue=queue,
+        limits=limits,
+        changed_settings={"streams": "8", "config": "[bold]/a.toml"},
     )
     result = shown(service, status)
     assert result.exit_code == 0
@@ -52,11 +58,14 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
         "process: 300 MiB of 1 GiB",
         "largest program: 4,096 steps, 100 tensors in its table, 1 MiB beside them, 512 MiB of the device at once",
         "on their way: 24 received, 3 replied to",
+        "programs: 1,234 ran, 5 failed; 56,789 steps, 0 failed; 2.5 a second, p50 -, p99 -",
+        "unpooling",
         "max_unpool2d_backward 12.5 1.25 ms - 500 0",
         "0 Ascend910B1 up 0 of 0 2 MiB 0 B 1 GiB 0 B",
     ):
         assert line in lines
-    assert not [line for line in lines if line.startswith(("refused", "cut", "log lines"))]
+    assert "Other calls: 3 without a single operator" in " ".join(lines)
+    assert not [line for line in lines if line.startswith(("none", "refused", "cut", "log lines"))]
 
 
 def test_what_is_wrong_comes_first(service: ScriptedService) -> None:

@@ -14,7 +14,8 @@ Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors`
 
 What a server offers: `OperatorDescription` (of an `OperatorKind`) with `InputDescription`, `AttributeDescription` (of
 an `AttributeKind`) and `OutputDescription`; `ServerStatus` with `Problem`, `DeviceStatus`, `PoolStatus`, `QueueStatus`,
-`OperatorStatus`, `FailureStatus`, `ProcessStatus`, `WorkerStatus`, `SiblingWorker`, `Limits` and `TurnedOffOperator`;
+`OperatorStatus`, `ProgramStatus`, `FailureStatus`, `ProcessStatus`, `WorkerStatus`, `SiblingWorker`, `Limits` and
+`TurnedOffOperator`;
 `Product`; `DType`.
 
 For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape, or a `TensorType` for
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         PoolStatus,
         Problem,
         ProcessStatus,
+        ProgramStatus,
         QueueStatus,
         ServerStatus,
         SiblingWorker,
@@ -166,6 +168,7 @@ __all__ = [
     "ProcessStatus",
     "Product",
     "Program",
+    "ProgramStatus",
     "QueueStatus",
     "RequestError",
     "RetryableError",
@@ -222,6 +225,7 @@ _NAMES: Final = {
         "PoolStatus",
         "Problem",
         "ProcessStatus",
+        "ProgramStatus",
         "QueueStatus",
         "ServerStatus",
         "SiblingWorker",

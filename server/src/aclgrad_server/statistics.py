@@ -191,6 +191,8 @@ class _Copy:
     time_s: float
     outcomes: Counter[Outcome]
     durations: dict[str, Histogram]
+    programs: Histogram
+    """Durations of programs."""
     loop_lag: Histogram
 
 
@@ -227,6 +229,12 @@ class RecentCalls:
             found[operator] = count / seconds, durations
         return found
 
+    def programs(self) -> tuple[float, Histogram]:
+        """Returns programs a second, and their durations."""
+        now, before = self._copy(), self._before()
+        found = now.programs.since(before.programs)
+        return found.count / max(now.time_s - before.time_s, 1e-3), found
+
     def outcomes(self) -> Counter[Outcome]:
         """Returns how many calls ended so within the window."""
         return self._statistics.outcomes() - self._before().outcomes
@@ -243,7 +251,10 @@ class RecentCalls:
 
     def _copy(self) -> _Copy:
         durations: dict[str, Histogram] = {}
+        programs = Histogram()
         for (method, operator), row in dict(self._statistics.rows).items():
             if method in OPERATOR_METHODS:
                 durations[operator] = row.durations.plus(durations.get(operator, Histogram()))
-        return _Copy(self._clock(), self._statistics.outcomes(), durations, self._loop_lag.copy())
+            if method in PROGRAM_METHODS:
+                programs = programs.plus(row.durations)
+        return _Copy(self._clock(), self._statistics.outcomes(), durations, programs, self._loop_lag.copy())

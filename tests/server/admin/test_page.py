@@ -53,11 +53,20 @@ def test_what_a_sound_server_shows() -> None:
     name, p99 = "max_unpool2d_backward", Duration(nanos=85_000)
     pool = pb.OperatorStatus(name=name, call_count=12_345, failure_count=3, calls_per_second=205.75)
     pool.MergeFrom(pb.OperatorStatus(median_latency=latency, p99_latency=p99))
-    operators = [pool, pb.OperatorStatus(name="none", call_count=1, failure_count=1)]
+    convolution = pb.OperatorStatus(name="convolution_backward", call_count=8)
+    others = [pb.OperatorStatus(name=name, call_count=count) for name, count in (("none", 1), ("unknown", 2000))]
+    others[0].failure_count = 1
+    operators = [pool, convolution, *others]
+    programs = pb.ProgramStatus(program_count=1234, failure_count=5, step_count=56_789, programs_per_second=2.5)
+    programs.MergeFrom(pb.ProgramStatus(median_latency=latency, p99_latency=Duration(seconds=2)))
     text = shown(
         status_with(
             operators=operators,
-            recent_failures=[failure("INVALID_FIELD", 3, 7)],
+            programs=programs,
+            recent_failures=[
+                failure("INVALID_FIELD", 3, 7),
+                pb.FailureStatus(reason="LOST", operator="none", method="M"),
+            ],
             versions={"driver": "25.0.1"},
             changed_settings={"streams": "8"},
             certificate_remaining=Duration(seconds=60 * 86_400),
@@ -67,10 +76,15 @@ def test_what_a_sound_server_shows() -> None:
         "aclgrad 910B version 0.1.0, up for 3 d 4 h",
         "All is well 1 device computes, calls are welcome",
         "calls a second 206",
-        "running 0 of 4 waiting 0 of 64 receiving 0 replying 0 failed since start 4",
+        "running 0 of 4 waiting 0 of 64 failed since start 4",
+        "receiving 0 replying 0 ",
+        "Programs programs a second 2.5 ran since start 1,234 5 failed steps since start 56,789 0 failed "
+        "time of a program 1.25 ms p99 2 s",
+        "failed convolution convolution_backward 0 - - 0 unpooling max_unpool2d_backward 206 1.25 ms 85 µs 3",
+        "Other calls: 1 without a single operator (malformed, or programs that failed as a whole), "
+        "2,000 of operators that the server does not know.",
+        "LOST M 0 0 ",
         "0 Ascend910B1 up pool 1 MiB used, 2 MiB held, of 1 GiB",
-        "max_unpool2d_backward 206 1.25 ms 85 µs 3",
-        "none 0 - - 1",
         "reason last minute since start last INVALID_FIELD max_unpool2d_backward, ExecuteOperator 7 7 ",
         "memory 300 MiB of 1 GiB",
         "certificate expires in 60 d 0 h",
@@ -78,6 +92,9 @@ def test_what_a_sound_server_shows() -> None:
         "streams 8",
     ):
         assert part in text
+    for absent in ("none", "unknown"):
+        assert f"{absent} 0" not in text
+    assert "Programs" not in shown(status_with())
 
 
 def test_what_is_particular_is_shown() -> None:
@@ -88,7 +105,8 @@ def test_what_is_particular_is_shown() -> None:
     assert "0 CPU as Ascend910B1 up" in on_cpu
     assert "CPU" not in shown(status_with())
     queue = pb.QueueStatus(running_limit=4, waiting_limit=64, running_count=1, receiving_count=24, replying_count=3)
-    assert "running 1 of 4 waiting 0 of 64 receiving 24 replying 3 " in shown(status_with(queue=queue))
+    assert "running 1 of 4 waiting 0 of 64 " in (loaded := shown(status_with(queue=queue)))
+    assert "receiving 24 replying 3 " in loaded
     wrong = shown(status_with(not_ready_reason="device lost", devices=[device(down=True)]))
     assert (
         wrong.index("not ready: device lost") < wrong.index("device 0 (Ascend910B1) is down") < wrong.index("running")

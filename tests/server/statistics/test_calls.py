@@ -146,12 +146,16 @@ def test_rates_are_those_of_the_last_minute() -> None:
         now_s += 0.5
         loop_lag.add(0.001 if now_s > 230 else 1.0)
         if now_s > 240:
+            statistics.add(Ended("ExecuteProgram", "-", items={(POOL, "OK"): 0}))
             for operator in OPERATORS:
                 for outcome in ("OK", "OK", "OK", "SERVER_BUSY", "CANCELLED"):
                     statistics.add(Ended(operator=operator, outcome=outcome))
         else:
             statistics.add(Ended(operator=POOL, outcome="INVALID_FIELD", stage_since=160.0))
         recent.sweep()
+    per_second, durations = recent.programs()
+    assert abs(per_second - 2) < 0.2
+    assert abs(durations.count - 2 * WINDOW_S) <= 10
     found = recent.by_operator()
     assert set(found) == set(OPERATORS)
     for calls_per_s, durations in found.values():

@@ -59,6 +59,22 @@ def test_calls_by_operator_and_failures_by_reason() -> None:
     assert all(before - 60 < each.last_time.seconds <= before for each in failures.values())
 
 
+def test_programs_and_their_steps() -> None:
+    """One call of an operator, three programs of four steps each, of which one fails, and two that end as a whole."""
+    state = ServerView(Settings())
+    steps = {("max_unpool2d_backward", "OK"): 3, ("relu", "INVALID_FIELD"): 1}
+    state.calls.statistics.add(Ended("ExecuteOperator", "max_unpool2d_backward"))
+    for method in ("ExecuteProgram", "ExecuteProgram", "ExecuteProgramChunked"):
+        state.calls.statistics.add(Ended(method, "program of 4", items=steps))
+    for reason in ("SERVER_BUSY", "CANCELLED"):
+        state.calls.statistics.add(Ended("ExecuteProgram", "-", reason))
+    programs = server_status(state, with_private=True).programs
+    assert (programs.program_count, programs.failure_count) == (5, 1)
+    assert (programs.step_count, programs.failed_step_count) == (12, 3)
+    assert programs.programs_per_second > 0
+    assert 2.5e6 <= programs.median_latency.nanos <= programs.p99_latency.nanos <= 10e6
+
+
 @pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
 def test_clock_that_is_set_changes_neither_uptime_nor_what_is_recent(
     monkeypatch: pytest.MonkeyPatch, jump_s: float

@@ -6,7 +6,16 @@ from datetime import UTC, datetime, timedelta
 from rich.table import Table
 from rich.text import Text
 
-from aclgrad.descriptions.status import FailureStatus, OperatorStatus, ServerStatus, WorkerStatus
+from aclgrad.descriptions.status import (
+    FailureStatus,
+    OperatorStatus,
+    ProgramStatus,
+    ServerStatus,
+    WorkerStatus,
+    called,
+    named,
+    unnamed,
+)
 from aclgrad.tables import table as columns
 from aclgrad.units import number, rate, size, span
 
@@ -25,11 +34,16 @@ def parts(found: ServerStatus, target: str) -> Iterator[Part]:
         yield Text.assemble(summary, f": {problem.remedy}")
     if not found.problems:
         yield Text("all is well", "bold green")
-    for name, told in (*_server(found, target), *_load(found), *_protection(found)):
+    for name, told in (*_server(found, target), *_load(found), *_programs(found.programs), *_protection(found)):
         if told:
             yield Text(f"{name + ':':17}{told}")
-    tables = (_workers(found.workers), _devices(found), _operators(found.operators), _failures(found.recent_failures))
-    yield from (table for table in tables if table.row_count)
+    yield from (table for table in (_workers(found.workers), _devices(found)) if table.row_count)
+    if (operators := _operators(found.operators)).row_count:
+        yield operators
+    if told := unnamed(found.operators):
+        yield Text(told)
+    if found.recent_failures:
+        yield _failures(found.recent_failures)
 
 
 def _server(found: ServerStatus, target: str) -> Iterator[Line]:
@@ -64,6 +78,14 @@ def _load(found: ServerStatus) -> Iterator[Line]:
         yield "process", f"{size(process.used_bytes)} of {size(process.limit_bytes)}"
     if process.event_loop_lag is not None:
         yield "event loop", f"99 of 100 turns at most {_span(process.event_loop_lag)} late"
+
+
+def _programs(found: ProgramStatus | None) -> Iterator[Line]:
+    if found is not None and found.program_count:
+        ran = f"{number(found.program_count)} ran, {number(found.failure_count)} failed"
+        steps = f"{number(found.step_count)} steps, {number(found.failed_step_count)} failed"
+        latencies = f"p50 {_span(found.median_latency)}, p99 {_span(found.p99_latency)}"
+        yield "programs", f"{ran}; {steps}; {rate(found.programs_per_second)} a second, {latencies}"
 
 
 def _protection(found: ServerStatus) -> Iterator[Line]:
@@ -107,11 +129,12 @@ def _devices(found: ServerStatus) -> Table:
 
 def _operators(operators: tuple[OperatorStatus, ...]) -> Table:
     table = columns("operator", "calls/s", "p50", "p99", "calls", "failed")
-    for each in operators:
-        latencies = [_span(each.median_latency), _span(each.p99_latency)]
-        table.add_row(
-            each.name, rate(each.calls_per_second), *latencies, number(each.call_count), number(each.failure_count)
-        )
+    for subject, members in named(operators).items():
+        table.add_row(Text(subject, "bold"))
+        for each in members:
+            latencies = [_span(each.median_latency), _span(each.p99_latency)]
+            counts = number(each.call_count), number(each.failure_count)
+            table.add_row(each.name, rate(each.calls_per_second), *latencies, *counts)
     return table
 
 
@@ -119,8 +142,7 @@ def _failures(failures: tuple[FailureStatus, ...]) -> Table:
     table = columns("failures", "last minute", "in all", "last")
     for each in failures:
         last = f"{span((datetime.now(UTC) - each.last_time).total_seconds())} ago" if each.last_time else "-"
-        what = f"{each.reason} {each.operator} {each.method}"
-        table.add_row(what, number(each.recent_count), number(each.count), last)
+        table.add_row(f"{each.reason} {called(each)}", number(each.recent_count), number(each.count), last)
     return table
 
 

@@ -37,6 +37,7 @@ _JOINED: Final = (
     "endpoints",
     "operators",
     "problems",
+    "programs",
     "recent_failures",
     "turned_off_operators",
     "worker",
@@ -127,7 +128,7 @@ def _join(host: Status, answered: Sequence[tuple[int, Status]]) -> None:
         ((each.reason, each.operator, each.method), each) for status in statuses for each in status.recent_failures
     )
     host.recent_failures.extend(sorted(map(_sum, failures), key=lambda each: _time(each.last_time), reverse=True))
-    for name in ("queue", "process"):
+    for name in ("queue", "process", "programs"):
         if parts := _those_with(name, statuses):
             getattr(host, name).CopyFrom(_sum(parts))
     for name, choose in (("uptime", max), ("start_time", min), ("certificate_remaining", min)):

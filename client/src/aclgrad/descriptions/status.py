@@ -1,14 +1,16 @@
 """What a server says of itself and how busy it is. What only a newer server says is left out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, Protocol, TypeVar, get_args
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from aclgrad.operators.subjects import by_subject
+from aclgrad.units import number
 from aclgrad.v1 import operator_service_pb2 as pb
 
 _Plain = TypeVar("_Plain")
@@ -133,6 +135,22 @@ class OperatorStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramStatus:
+    """The programs since the start, their steps, and how many of both failed; rate and latencies of the last minute.
+
+    `failure_count` is that of programs that failed as a whole. Latencies are None if there were no programs.
+    """
+
+    program_count: int
+    failure_count: int
+    step_count: int
+    failed_step_count: int
+    programs_per_second: float
+    median_latency: timedelta | None
+    p99_latency: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
 class FailureStatus:
     """How many calls failed since the start for one reason, with one operator and method; `last_time` is in UTC.
 
@@ -206,7 +224,7 @@ class ServerStatus:
     any. `endpoints` are the addresses of the workers or replicas, this server included. `not_ready_reason` is empty if
     calls are welcome. `certificate_remaining` is None without TLS, and negative if the certificate has expired.
     `changed_settings` are those that differ from their defaults. With `computes_on_cpu`, the chips of the devices only
-    say whose rules the library follows.
+    say whose rules the library follows. `programs` is None if the server does not report them.
 
     If a supervisor runs several workers on the host, one of them has answered: `worker` says which one and where its
     `siblings` are, and has no figures, because those of the status are its own. Otherwise it is None. `workers` is
@@ -237,6 +255,7 @@ class ServerStatus:
     computes_on_cpu: bool
     worker: WorkerStatus | None
     workers: tuple[WorkerStatus, ...]
+    programs: ProgramStatus | None
 
     @property
     def ready(self) -> bool:
@@ -249,6 +268,51 @@ def status_of(message: pb.GetServerStatusResponse) -> ServerStatus:
     return _plain(ServerStatus, message)
 
 
+_UNNAMED: Final = {
+    "none": "{} without a single operator (malformed, or programs that failed as a whole)",
+    "unknown": "{} of operators that the server does not know",
+}
+"""What calls under these names of `OperatorStatus` are, with their number."""
+
+
+class _Named(Protocol):
+    """A message or a description."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def call_count(self) -> int: ...
+
+
+class _Failed(Protocol):
+    @property
+    def operator(self) -> str: ...
+
+    @property
+    def method(self) -> str: ...
+
+
+_Operator = TypeVar("_Operator", bound=_Named)
+
+
+def named(operators: Iterable[_Operator]) -> dict[str, list[_Operator]]:
+    """Returns the operators of each subject, without calls of no known operator."""
+    return by_subject((each for each in operators if each.name not in _UNNAMED), lambda each: each.name)
+
+
+def unnamed(operators: Iterable[_Named]) -> str:
+    """Returns a sentence about calls of no known operator; empty if there were none."""
+    told = [_UNNAMED[each.name].format(number(each.call_count)) for each in operators if each.name in _UNNAMED]
+    return f"Other calls: {', '.join(told)}." if told else ""
+
+
+def called(failure: _Failed) -> str:
+    """Returns what failed: the operator, if there is one, and the method."""
+    operator = {"none": "", "unknown": "unknown operator"}.get(failure.operator, failure.operator)
+    return ", ".join(filter(None, (operator, failure.method)))
+
+
 _CLASSES: Final[dict[str, type]] = {
     each.__name__: each
     for each in (
@@ -259,6 +323,7 @@ _CLASSES: Final[dict[str, type]] = {
         PoolStatus,
         Problem,
         ProcessStatus,
+        ProgramStatus,
         QueueStatus,
         SiblingWorker,
         TurnedOffOperator,

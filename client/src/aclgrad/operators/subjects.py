@@ -1,6 +1,9 @@
 """What operators are about, as lists of many operators group them."""
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
 
 SUBJECTS: Final = {
     "convolution": ("convolution",),
@@ -32,3 +35,11 @@ OTHER: Final = "other"
 def subject_of(operator: str) -> str:
     """Returns the subject of an operator by its name."""
     return next((subject for subject, words in SUBJECTS.items() if any(word in operator for word in words)), OTHER)
+
+
+def by_subject(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, list[Item]]:
+    """Returns the items of each subject, of which there are any, in the order of `SUBJECTS`."""
+    found: dict[str, list[Item]] = {subject: [] for subject in (*SUBJECTS, OTHER)}
+    for each in items:
+        found[subject_of(name(each))].append(each)
+    return {subject: items for subject, items in found.items() if items}

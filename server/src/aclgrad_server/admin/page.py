@@ -10,6 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from aclgrad.descriptions.status import called, named, unnamed
 from aclgrad.units import number, rate, size, span
 from aclgrad.v1 import operator_service_pb2 as pb
 
@@ -42,7 +43,9 @@ def share(part: float, whole: float) -> float:
 
 
 _ENVIRONMENT: Final = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-_ENVIRONMENT.filters |= {each.__name__: each for each in (number, rate, seconds, share, size, span)}
+_ENVIRONMENT.filters |= {
+    each.__name__: each for each in (called, named, number, rate, seconds, share, size, span, unnamed)
+}
 _ENVIRONMENT.globals |= {"style": Markup(_STYLE), "script": Markup(_SCRIPT)}
 _TEMPLATE: Final = _ENVIRONMENT.from_string(_FOLDER.joinpath("status.html.j2").read_text("utf-8"))
 

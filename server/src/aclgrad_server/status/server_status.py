@@ -18,7 +18,7 @@ from aclgrad_server.logs import dropped_lines
 from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import changed_settings
-from aclgrad_server.statistics import CANCELLED, OK, Histogram
+from aclgrad_server.statistics import CANCELLED, OK, PROGRAM_METHODS, Histogram
 from aclgrad_server.status.problems import problems_of
 
 VERSION: Final = version("aclgrad-server")
@@ -46,6 +46,7 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
         endpoints=chain.from_iterable(place.endpoints if place else (view.addresses,)) if with_private else (),
         not_ready_reason=view.not_ready_reason or "",
         operators=_operators(view),
+        programs=_programs(view),
         recent_failures=_failures(view),
         process=_process(view),
         changed_settings=changed_settings(settings, with_private),
@@ -137,6 +138,26 @@ def _operators(view: ServerView) -> Iterator[pb.OperatorStatus]:
             median_latency=_duration(durations.quantile_s(0.5)),
             p99_latency=_duration(durations.quantile_s(0.99)),
         )
+
+
+def _programs(view: ServerView) -> pb.ProgramStatus:
+    statistics = view.calls.statistics
+    programs: Counter[str] = Counter()
+    for (method, reason), count in statistics.rpcs().items():
+        programs[reason] += count if method in PROGRAM_METHODS else 0
+    steps: Counter[str] = Counter()
+    for outcome, count in dict(statistics.items).items():
+        steps[outcome.reason] += count
+    per_second, durations = view.recent.programs()
+    return pb.ProgramStatus(
+        program_count=programs.total(),
+        failure_count=programs.total() - programs[OK] - programs[CANCELLED],
+        step_count=steps.total(),
+        failed_step_count=steps.total() - steps[OK],
+        programs_per_second=per_second,
+        median_latency=_duration(durations.quantile_s(0.5)),
+        p99_latency=_duration(durations.quantile_s(0.99)),
+    )
 
 
 def _failures(view: ServerView) -> Iterator[pb.FailureStatus]:
