@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parents[2]
 INSTALLED: Final = Path(sys.executable).parent
 TARGET: Final = "SNIPPETS_TARGET"
 """The variable with the address of the server that `aclgrad` calls by default."""
-_REQUIREMENT: Final = re.compile(r"(?P<folder>\./\w+)(\[(?P<extra>\w+)\])?")
+_REQUIREMENT: Final = re.compile(r"(?P<folder>\./\w+)(\[(?P<extras>\w+(,\w+)*)\])?")
 _SHORTER: Final = {
     "check": ["--quick", "--only", "layouts"],
     "compare": ["--quick", "--only", "layer_norm_backward"],
@@ -42,7 +42,7 @@ def pip(words: list[str]) -> int:
         if found is None:
             return 2
         project = tomllib.loads((ROOT / found["folder"] / "pyproject.toml").read_text())["project"]
-        if found["extra"] not in (None, *project["optional-dependencies"]):
+        if not set((found["extras"] or "").split(",")) <= {"", *project["optional-dependencies"]}:
             return 2
     return 0
 
