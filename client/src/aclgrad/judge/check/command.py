@@ -102,8 +102,9 @@ def _strided_inputs(rows: Sequence[Row]) -> tuple[str, str]:
     read = {row.operator for row in rows if row.figures.get("read_as_they_are")}
     wrong = {row.operator for row in rows if row.verdict not in (Verdict.PASSED, Verdict.NOTED)}
     if right := sorted(read - wrong):
-        but = f"; not {', '.join(sorted(wrong))}" if wrong else ""
-        return SAFE, f"{','.join(right)} are right with transposed inputs{but}"
+        if wrong:
+            return SAFE, f"{','.join(right)} are right with transposed inputs; not {', '.join(sorted(wrong))}"
+        return SAFE, f"all: {len(right)} operators are right with transposed inputs"
     if wrong:
         return NOT_SAFE, f"transposed inputs change the result, or calls fail: {', '.join(sorted(wrong))}"
     if not rows:

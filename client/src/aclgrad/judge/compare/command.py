@@ -101,7 +101,7 @@ def conclusion_of(lines: Sequence[Line], a: Target, b: Target) -> str:
     if skipped := len({line.operator for line in lines} - {line.operator for line in compared}):
         told.append(f"not compared: {skipped} of {skipped + all_} operators")
     if a.origin == b.origin:
-        told.append("A and B are the same server, so that this is its determinism")
+        told.append("A and B are the same server: this compares it with itself")
     return "; ".join(told)
 
 
