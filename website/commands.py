@@ -10,7 +10,7 @@ from aclgrad.commands import program
 from aclgrad_server import cli, doctor
 
 PROGRAMS: Final[dict[str, click.Command]] = {
-    **{f"aclgrad {name}": command for name, command in program.commands.items()},
+    **{f"aclgrad {name}": command for name, command in program.commands.items() if not command.hidden},
     "aclgrad-server": cli.main,
     "aclgrad-server doctor": doctor.main,
 }

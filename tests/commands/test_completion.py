@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 import aclgrad
 from aclgrad.commands import CHECKS as NAMED_CHECKS
@@ -49,3 +51,31 @@ def test_a_completion_imports_nothing_slow() -> None:
     loaded = {name.partition(".")[0] for name in finished.stdout.split()}
     assert "click" in loaded
     assert not loaded & {"numpy", "grpc", "google", "rich", "jinja2", "safetensors", "asyncio"}
+
+
+@pytest.mark.parametrize(
+    ("words", "shell", "told"),
+    [
+        ([], "/bin/bash", "complete -o nosort -F _aclgrad_completion aclgrad"),
+        ([], "/usr/bin/zsh", "#compdef aclgrad"),
+        (["fish"], "/bin/bash", "complete --no-files --command aclgrad"),
+    ],
+)
+def test_the_script_is_for_the_users_shell_or_the_one_that_is_named(words: list[str], shell: str, told: str) -> None:
+    result = CliRunner().invoke(program, ["completion", *words], env={"SHELL": shell})
+    assert (result.exit_code, told in result.output) == (0, True), result.output
+
+
+@pytest.mark.parametrize("shell", ["/bin/tcsh", None])
+def test_another_shell_is_refused_with_those_that_there_are(shell: str | None) -> None:
+    result = CliRunner().invoke(program, ["completion"], env={"SHELL": shell})
+    assert (result.exit_code, "name one of bash, zsh, fish" in result.output) == (2, True)
+
+
+def test_bash_completes_by_the_script() -> None:
+    """With the name of the program that was typed."""
+    words = 'COMP_WORDS=(aclgrad operators max_unp) COMP_CWORD=2; _aclgrad_completion "$0"; echo "${COMPREPLY[@]}"'
+    script = CliRunner().invoke(program, ["completion", "bash"]).output
+    aclgrad = str(Path(sys.executable).parent / "aclgrad")
+    done = subprocess.run(["bash", "-c", script + words, aclgrad], capture_output=True, text=True, check=True)
+    assert done.stdout == "max_unpool2d_backward max_unpool3d_backward\n"

@@ -55,6 +55,7 @@ def _target_option(help: str, default: str | None = TARGET) -> Callable[..., Any
 
 
 _target: Final = _target_option("The server: host:port or unix:path; several with commas.")
+_address: Final = click.argument("address", metavar="[TARGET]", required=False)
 _json: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _precision: Final = click.option(
     "--precision",
@@ -64,6 +65,20 @@ _precision: Final = click.option(
     help="What products of float32 may be rounded to; auto notes which one it was.",
 )
 _verbose: Final = click.option("-v", "--verbose", is_flag=True, help="Show all rows, not only those that failed.")
+
+
+@contextmanager
+def _loading(what: str) -> Iterator[None]:
+    """Says so on a terminal: Ctrl-C may end the process at once, so the cursor stays as it is."""
+    is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if is_shown:
+        click.echo(f"loading {what} ...", nl=False, err=True)
+    try:
+        with _importing():
+            yield
+    finally:
+        if is_shown:
+            click.echo("\r\x1b[2K", nl=False, err=True)
 
 
 @contextmanager
@@ -120,7 +135,8 @@ def call_command(
     A program is a JSON file, beside those of its arrays: `{"steps": [{"operator": ..., "inputs": {NAME: VALUE},
     "attributes": {...}, "name": "g"}, ...]}`. A VALUE is a file, a list of sizes, or an output of an earlier step:
     `{"step": "g", "output": "grad_input"}`. A list of such objects, `"returned"`, says what comes back: by default all
-    outputs that no step uses.
+    outputs that no step uses. Beside "step" or "file", `"view": {"shape": [64, 8], "strides": [1, 64]}` reads the
+    elements in another layout.
 
     A bundle (`aclgrad check --bundle FILE`) holds a call or a program. Its gradients are compared with those that it
     expects and, bit by bit, with those that it holds. Nothing in it is run.
@@ -172,8 +188,9 @@ def operators_command(**given: Any) -> None:
     help=f"Ask again and again until Ctrl-C, every {_WATCHED_S:g} seconds by default.",
 )
 @_json
+@_address
 @_target
-def status_command(**given: Any) -> None:
+def status_command(address: str | None, **given: Any) -> None:
     """Shows what is wrong with the server, and how busy it is.
 
     Devices, versions and settings follow.
@@ -182,13 +199,14 @@ def status_command(**given: Any) -> None:
     """
     with _importing():
         from aclgrad.commands.status import status
-    status(**given)
+    status(**given | ({"target": address} if address else {}))
 
 
 @program.command("doctor")
 @_json
+@_address
 @_target
-def doctor_command(**given: Any) -> None:
+def doctor_command(address: str | None, **given: Any) -> None:
     """Says what is wrong between this program and a server.
 
     It asks each server for its status and for one gradient, which it compares with the definition. Each row says what
@@ -196,7 +214,7 @@ def doctor_command(**given: Any) -> None:
     """
     with _importing():
         from aclgrad.commands.doctor import doctor
-    doctor(**given)
+    doctor(**given | ({"target": address} if address else {}))
 
 
 @program.command(
@@ -214,7 +232,7 @@ def serve_command(arguments: tuple[str, ...]) -> None:
 
 
 @program.command("check")
-@click.argument("target", envvar="ACLGRAD_TARGET")
+@click.argument("target", envvar="ACLGRAD_TARGET", default=TARGET)
 @click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
 @click.option(
     "--only",
@@ -305,7 +323,7 @@ def judge_command(**given: Any) -> None:
     """
     if given["resume"] and not given["out"]:
         raise click.UsageError("--resume goes on in the folder of an earlier run; add --out DIR")
-    with _importing():
+    with _loading("PyTorch"):
         from aclgrad.judge.dumps.command import Options, judge
     judge(Options(**given))
 
@@ -333,7 +351,7 @@ def replay_command(**given: Any) -> None:
     them, the server at TARGET computes the forward and backward calls for which there are operators. The tables are
     those that `msprobe api_precision_compare` reads; they have the gradients.
     """
-    with _importing():
+    with _loading("PyTorch"):
         from aclgrad.judge.replay.command import Options, replay
     replay(Options(**given))
 
@@ -396,15 +414,15 @@ def bench_command(**given: Any) -> None:
 @program.command("completion")
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
 def completion_command(shell: str | None) -> None:
-    """Prints a script that lets the tab key complete commands, flags and operators.
+    """Prints the script by which the tab key completes commands, flags and operators.
 
-    Without SHELL it is for that of the variable SHELL.
+    By default it is for the shell that the variable SHELL names. To have it in each new shell, add a line:
 
-    \b
-    bash 4.4 or later, in ~/.bashrc:  eval "$(aclgrad completion bash)"
-    zsh, in ~/.zshrc:                 eval "$(aclgrad completion zsh)"
-    fish, in ~/.config/fish/config.fish:
-                                      aclgrad completion fish | source
+    In ~/.bashrc (bash 4.4 or later): eval "$(aclgrad completion bash)"
+
+    In ~/.zshrc, below compinit: eval "$(aclgrad completion zsh)"
+
+    In ~/.config/fish/config.fish: aclgrad completion fish | source
     """
     name = shell or Path(os.environ.get("SHELL", "")).name
     found = get_completion_class(name) if name in SHELLS else None

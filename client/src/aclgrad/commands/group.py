@@ -17,7 +17,7 @@ Compute a training step on a server, in Python:
   import aclgrad.torch
   step = aclgrad.torch.remote_step(model, loss_function, aclgrad.Client())
 Ask whether a server is well, and its gradients right:
-  aclgrad check 127.0.0.1:50051 --quick
+  aclgrad check --quick
 Measure a server:
   aclgrad bench --seconds 5
 
