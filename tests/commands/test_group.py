@@ -5,12 +5,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from aclgrad.commands import program
 from aclgrad.commands.group import OVERVIEW
 from aclgrad.exit_codes import MEANINGS, ExitCode
+from aclgrad.judge.findings.display import Display
+from aclgrad.judge.findings.rows import Row
 from aclgrad.testing import TestServer
 
 PAGE = Path(__file__).parents[2] / "docs/command-line.md"
@@ -72,7 +75,8 @@ ENDS = {
     f"call adaptive_avg_pool2d_backward grad_output={{folder}}/g.npy input=3,8,8 --target {NOBODY}": 3,
     "call": 2,
     "check {server} --quick --only listing": 0,
-    "check {server} --frob": 2,
+    "check --target {server} --quick --only listing": 0,
+    "check --frob": 2,
     "check {server} --html {folder}/none/page.html": 2,
     f"check {NOBODY}": 3,
     f"compare {NOBODY} {NOBODY}": 3,
@@ -87,8 +91,6 @@ ENDS = {
 def test_each_command_ends_by_the_table_and_prints_one_object(
     testing: TestServer, tmp_path: Path, command: str, code: int
 ) -> None:
-    import numpy as np
-
     np.save(tmp_path / "g.npy", np.ones((3, 2, 2), np.float32))
     words = command.format(server=testing.target, folder=tmp_path).split()
     environment = {"ACLGRAD_TARGET": testing.target, "ACLGRAD_CONNECT_TIMEOUT_S": "0"}
@@ -98,7 +100,7 @@ def test_each_command_ends_by_the_table_and_prints_one_object(
     assert (plain.exit_code, as_json.exit_code) == (code, code), plain.output
     told = only_object(as_json)
     if code >= 2:
-        assert (told.keys(), told["exit_code"]) == ({"error", "exit_code"}, code)
+        assert (sorted(told), told["exit_code"]) == (["error", "exit_code"], code)
         # Its last line has the message for people.
         assert told["error"]["message"] in as_json.stderr
         assert told["error"]["type"].isidentifier()
@@ -120,3 +122,18 @@ def test_rows_are_in_the_object_and_not_on_the_screen(testing: TestServer, tmp_p
     *rows, last = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
     assert (told["rows"], told["exit_code"], told["end"]) == (rows, 0, last["summary"]["end"])
     assert result.stderr == ""
+
+
+def test_after_ctrl_c_the_object_has_the_rows_so_far(testing: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Row] = []
+
+    def take(_: Display, row: Row) -> None:
+        rows.append(row)
+        if len(rows) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Display, "take", take)
+    result = CliRunner().invoke(program, ["check", testing.target, "--quick", "--only", "listing", "--json"])
+    told = only_object(result)
+    assert (result.exit_code, told["exit_code"], told["end"], len(told["rows"])) == (130, 130, "interrupted", 3)
+    assert result.stderr == "aclgrad check: " + told["message"] + "; the report is partial\n"

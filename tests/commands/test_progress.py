@@ -34,7 +34,8 @@ def on_terminal(*words: str, width: int = 80, **streams: Any) -> tuple[bytes, by
     streams = {"stdout": subprocess.PIPE, "stderr": theirs} | {
         name: theirs if value == "terminal" else value for name, value in streams.items()
     }
-    with subprocess.Popen([sys.executable, *words], env=environment, **streams) as process:
+    process: subprocess.Popen[bytes] = subprocess.Popen([sys.executable, *words], env=environment, **streams)
+    with process:
         os.close(theirs)
         shown = b""
         while True:
@@ -45,7 +46,7 @@ def on_terminal(*words: str, width: int = 80, **streams: Any) -> tuple[bytes, by
             if not part:
                 break
             shown += part
-        output = process.stdout.read() if process.stdout else b""
+        output: bytes = process.stdout.read() if process.stdout else b""
     os.close(ours)
     return output, shown
 

@@ -42,7 +42,7 @@ class Bar:
 def progress(planned: int, unit: str) -> Iterator[Bar]:
     """Shows a bar within the block; `unit` is what it counts, such as "calls"."""
     console = new_console(stderr=True)
-    if not _is_shown():
+    if not planned or not _is_shown():
         yield Bar()
         return
     columns = (

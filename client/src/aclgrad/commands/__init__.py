@@ -47,6 +47,11 @@ def _completed(context: click.Context, parameter: click.Parameter, incomplete: s
     return [name for name in NAMES if name.startswith(incomplete)]
 
 
+def _addressed(given: dict[str, Any], address: str | None) -> dict[str, Any]:
+    """Returns the options with the server that stands without a flag, if there is one."""
+    return given if address is None else given | {"target": address}
+
+
 def _target_option(help: str, default: str | None = TARGET) -> Callable[..., Any]:
     """`Client.from_env` reads the other variables."""
     return click.option(
@@ -199,7 +204,7 @@ def status_command(address: str | None, **given: Any) -> None:
     """
     with _importing():
         from aclgrad.commands.status import status
-    status(**given | ({"target": address} if address else {}))
+    status(**_addressed(given, address))
 
 
 @program.command("doctor")
@@ -214,7 +219,7 @@ def doctor_command(address: str | None, **given: Any) -> None:
     """
     with _importing():
         from aclgrad.commands.doctor import doctor
-    doctor(**given | ({"target": address} if address else {}))
+    doctor(**_addressed(given, address))
 
 
 @program.command(
@@ -232,7 +237,8 @@ def serve_command(arguments: tuple[str, ...]) -> None:
 
 
 @program.command("check")
-@click.argument("target", envvar="ACLGRAD_TARGET", default=TARGET)
+@_address
+@_target
 @click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
 @click.option(
     "--only",
@@ -257,11 +263,10 @@ def serve_command(arguments: tuple[str, ...]) -> None:
 )
 @click.option("--timeout-s", default=120.0, show_default=True, help="Time limit of one call.")
 @_verbose
-def check_command(**given: Any) -> None:
+def check_command(address: str | None, **given: Any) -> None:
     """Compares the gradients of the server at TARGET with their definitions.
 
     It also says if --shape-only is safe. Several servers, with commas between them, are checked one after the other.
-    ACLGRAD_TARGET also names them.
     """
     if given["compare"] and not given["html"]:
         raise click.UsageError("--compare shows an earlier run in the HTML report; add --html FILE")
@@ -269,7 +274,7 @@ def check_command(**given: Any) -> None:
         raise click.UsageError("--msprobe has the rows of the check of accuracy; add --only accuracy")
     with _importing():
         from aclgrad.judge.check.command import Options, check
-    check(Options(**given))
+    check(Options(**_addressed(given, address)))
 
 
 @program.command("compare")
