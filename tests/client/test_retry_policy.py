@@ -149,7 +149,7 @@ def test_attempts_have_a_third_of_what_is_left_and_the_last_has_all() -> None:
         assert limit_s is not None
         shares.append(limit_s)
         clock.now += limit_s
-        assert (attempts.delay_after_s(LATE) == 0.0) is attempts.may_move
+        assert (attempts.delay_after_s(LATE) == 0.0) is attempts.may_fail_over
     assert shares == pytest.approx([27.0, 18.0, 36.0])
     assert attempts.report().retries == 2
 
@@ -176,7 +176,7 @@ def test_only_an_attempt_that_may_be_repeated_is_cut_short() -> None:
     calls = [made.start(9.0) for _ in range(BURST + 1)]
     limits = [each.limit_s(Balancing.LISTED, has_others=True) for each in calls]
     assert limits == pytest.approx([3.0] * BURST + [9.0])
-    assert not calls[-1].may_move
+    assert not calls[-1].may_fail_over
     assert made.budget.left == 0
     # Those that were answered have not used theirs.
     for each in calls[:10]:
@@ -188,8 +188,8 @@ def test_only_an_attempt_that_may_be_repeated_is_cut_short() -> None:
     assert made.budget.left == 10
 
 
-@pytest.mark.parametrize(("moved_s", "moves"), [(29.0, True), (31.0, False)])
-def test_what_moved_for_longer_than_is_left_goes_to_no_other_server(moved_s: float, moves: bool) -> None:
+@pytest.mark.parametrize(("moved_s", "fails_over"), [(29.0, True), (31.0, False)])
+def test_what_moved_for_longer_than_is_left_goes_to_no_other_server(moved_s: float, fails_over: bool) -> None:
     """The server may end it, by a limit of its own."""
     clock = Clock()
     attempts = policy(1, clock=clock).start(90.0)
@@ -198,11 +198,11 @@ def test_what_moved_for_longer_than_is_left_goes_to_no_other_server(moved_s: flo
     progress.moved()
     clock.now += 60.0 - moved_s
     late = errors.DeadlinePassedError("late")
-    assert attempts.moves(late) is moves
-    assert attempts.delay_after_s(late) == (0.0 if moves else None)
+    assert attempts.fails_over(late) is fails_over
+    assert attempts.delay_after_s(late) == (0.0 if fails_over else None)
     attempts.explain(late)
     told = "late; it is not sent again: its bytes took 31.0 s, and 30.0 s of its time limit would be left"
-    assert str(late).startswith("late (" if moves else told)
+    assert str(late).startswith("late (" if fails_over else told)
     # Another attempt has moved nothing yet.
     attempts.limit_s(Balancing.LISTED, has_others=True)
     assert attempts.delay_after_s(LOST) == 0.5
@@ -215,7 +215,7 @@ def test_an_attempt_that_no_other_server_can_take_over_is_the_last() -> None:
     assert attempts.delay_after_s(LATE) == 0.0
     assert attempts.tried == set()
     assert attempts.limit_s(Balancing.LISTED, has_others=False) == pytest.approx(6.0)
-    assert not attempts.moves(LATE)
+    assert not attempts.fails_over(LATE)
     assert attempts.delay_after_s(LATE) is None
 
 
@@ -234,7 +234,7 @@ def test_each_message_of_a_batch_may_move() -> None:
     clock.now += 7.5
     another = attempts.of_another_message()
     assert another.limit_s(Balancing.LISTED, has_others=True) == pytest.approx(0.5)
-    assert another.may_move
+    assert another.may_fail_over
 
 
 def test_an_attempt_has_all_the_time_where_no_other_can_take_over() -> None:

@@ -1,4 +1,4 @@
-"""What both clients are: their state, and the documentation of what they do."""
+"""The base of both clients: their state and documentation."""
 
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
@@ -165,7 +165,7 @@ class BaseClient(Core, OperatorMethods[Result]):
             raise named_by_variable(error, settings) from None
 
     _channel_kind: ClassVar[type]
-    """What `channel` has to be."""
+    """The type of `channel`."""
     _library: Any
     """`grpc` or `grpc.aio`."""
 
@@ -245,7 +245,7 @@ def _servers(target: Target, credentials: Credentials | None, options: list[Chan
 
 
 def _new_regions() -> LendingPool:
-    # Most clients need none of it.
+    # Most clients do not need it.
     from aclgrad._client.shared_memory.loans import LendingPool
 
     return LendingPool()

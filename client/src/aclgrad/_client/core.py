@@ -1,7 +1,7 @@
-"""The course of a client's calls, written once: attempts, discovery, readiness, programs, closing.
+"""The course of a client's calls, the same for both clients: attempts, discovery, readiness, programs, closing.
 
 Coroutines over a `Transport`. An AsyncClient awaits them; a Client runs them without an event loop, because its
-transport blocks where the other waits.
+transport blocks instead of waiting.
 """
 
 import logging
@@ -39,7 +39,7 @@ _Run = TypeVar("_Run", bound=ProgramRun)
 
 
 class Core:
-    """What both clients do, with what they were given."""
+    """The operations of both clients."""
 
     target: str
     timeout_s: float | None
@@ -100,18 +100,18 @@ class Core:
             if self._own_channel is None:
                 await self._transport.close()
         finally:
-            # After the calls: otherwise they would fail because their memory cannot be found.
+            # After the calls, which would otherwise not find their memory.
             if self._regions is not None:
                 self._regions.close()
 
     @property
     def _is_inherited(self) -> bool:
-        """Whether this process was forked off the one that made the client: gRPC's threads are not in it."""
+        """Whether this process was forked off the client's, and so lacks gRPC's threads."""
         return os.getpid() != self._process_id
 
     @property
     def _wants_server(self) -> bool:
-        """Whether somebody wants to know which server answered a call."""
+        """Whether the name of the answering server is needed."""
         return self._on_call is not None or self._tracing is not None or log.isEnabledFor(logging.DEBUG)
 
     def _start(self, method: str, timeout_s: Timeout) -> Attempts:
@@ -130,9 +130,9 @@ class Core:
         return attempts
 
     def _end(self, attempts: Attempts, error: BaseException | None = None) -> None:
-        """Reports a call that has ended to those who want to know; an error gets the id of the call.
+        """Reports an ended call to `on_call`; an error gets the id of the call.
 
-        A call that was cancelled or interrupted has no report.
+        A cancelled or interrupted call has no report.
         """
         attempts.release()
         if attempts.trace is not None:
@@ -157,20 +157,20 @@ class Core:
         return result
 
     async def _repeat(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
-        """Makes the call, within the time that is left, until it succeeds or its error is final."""
+        """Makes the call within its remaining time until it succeeds or its error is final."""
         with attempts.counted.of(call.size_bytes):
             while True:
                 try:
                     return await self._attempt(call, attempts)
                 except AclgradError as error:
                     amended = await self._amended(call, error, attempts)
-                    # Of a program, only what failed.
+                    # The failed part of a program may be smaller.
                     attempts.counted.resize((amended or call).size_bytes)
                     delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
                     if delay_s is None:
                         attempts.explain(error)
                         raise
-                    if attempts.moves(error):
+                    if attempts.fails_over(error):
                         await self._discover_now(attempts)
                 call = amended or call
                 await self._pause(delay_s)
@@ -181,7 +181,7 @@ class Core:
         if not isinstance(error, InputValuesRequiredError):
             return call.amend(error)
         try:
-            # It copies arrays whose values were withheld.
+            # It copies the arrays with withheld values.
             return await self._beside(partial(call.amend, error), attempts)
         except DeadlinePassedError as late:
             attempts.explain(late)
@@ -189,7 +189,7 @@ class Core:
 
     async def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         self._check_open()
-        # The process may have been forked since the call began.
+        # The process may have been forked during the call.
         self._check_process()
         channel = await self._channel_for(attempts)
         try:
@@ -197,7 +197,7 @@ class Core:
                 self._transport.discover()
             result = await self._attempt_on(channel, call, attempts)
         except AclgradError as error:
-            self._channels.failed(channel, error, moves=attempts.moves(error))
+            self._channels.failed(channel, error, fails_over=attempts.fails_over(error))
             if attempts.trace is not None:
                 attempts.trace.end_attempt(error, attempts.server)
             raise
@@ -215,7 +215,7 @@ class Core:
         return result
 
     async def _channel_for(self, attempts: Attempts) -> Channel:
-        """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
+        """Returns the channel for an attempt; a look-up of names counts as part of the wait for a connection."""
         self._transport.bind()
         channel = self._channels.take(attempts.tried)
         if channel is None:
@@ -227,10 +227,10 @@ class Core:
         return channel
 
     async def _discover_now(self, attempts: Attempts) -> None:
-        """Has the servers checked, one of which said nothing, before another attempt goes to one of them."""
+        """Checks the servers after a silent one, before another attempt."""
         self._transport.discover()
         left_s = attempts.time_left_s()
-        # The other half is for that attempt, whatever delays the discovery.
+        # The other half of the time is for the attempt, whatever delays the discovery.
         await self._transport.discovered(None if left_s is None else left_s / 2)
 
     async def _attempt_on(self, channel: Channel, call: Exchange[_Result], attempts: Attempts) -> _Result:
@@ -243,7 +243,7 @@ class Core:
         except AclgradError:
             raise
         except grpc.RpcError as failure:
-            # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
+            # A grpc call is its own exception: its traceback would keep it, this frame and all arrays in a cycle.
             failure.__traceback__ = None
             attempts.server = server_of(failure.trailing_metadata())
             is_closed, proxy = self._transport.closed.is_set(), channel.endpoints.proxy
@@ -264,12 +264,12 @@ class Core:
         if chunked is not None:
             sending = self._prepare(channel, attempts, chunked.method)
             progress = attempts.follow_chunks(sending.limit_s)
-            # All of the time, whatever the attempt has, as long as they move.
+            # As long as messages move, all of the call's time.
             sending = sending._replace(limit_s=attempts.time_left_s())
             attempts.server = server_of(await self._transport.chunks(sending, chunked, progress))
             return await self._beside(chunked.result, attempts, is_much=chunked.reads_much)
         is_large = call.size_bytes > LARGE_BYTES
-        # The message has no name here: its memory is free again before the reply is read.
+        # The message has no name here, so that its memory is free before the reply is read.
         reply, trailers = await self._transport.message(
             await self._beside(lambda: call.request, attempts) if is_large else call.request,
             self._prepare(channel, attempts, call.method, call.size_bytes),
@@ -289,7 +289,7 @@ class Core:
         return Sending(channel, method, limit_s, metadata, self._wants_server)
 
     async def _beside(self, work: Callable[[], _Done], attempts: Attempts, *, is_much: bool = True) -> _Done:
-        """Does work beside the event loop, if it is much; the call's time limit covers the wait for a thread."""
+        """Does large work off the event loop; the call's time limit covers the wait for a thread."""
         if not is_much:
             return work()
         try:
@@ -298,7 +298,7 @@ class Core:
             raise rpc_errors.deadline_error(self.target) from None
 
     async def _pause(self, delay_s: float) -> None:
-        """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""
+        """Waits for the next attempt; there is none if the client is closed meanwhile."""
         await self._transport.pause(delay_s)
         self._check_open()
 

@@ -1,4 +1,4 @@
-"""What clients say of their calls: the lines of the logger `aclgrad`, and a report for `on_call`."""
+"""Reports of calls: log lines of the logger `aclgrad`, and the report for `on_call`."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a client needs of threads or of an event loop: the one place where its two kinds differ."""
+"""The interface of clients to threads or to an event loop: the only difference between the two kinds."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
@@ -12,7 +12,7 @@ _Done = TypeVar("_Done")
 
 
 class Sending(NamedTuple):
-    """How an attempt is sent. It is given up after `limit_s`."""
+    """How an attempt is sent. It is abandoned after `limit_s`."""
 
     channel: Channel
     method: str
@@ -22,7 +22,7 @@ class Sending(NamedTuple):
 
 
 class Flag(Protocol):
-    """An event of threads or of tasks."""
+    """A threading.Event or an asyncio.Event."""
 
     def is_set(self) -> bool: ...
 
@@ -30,41 +30,40 @@ class Flag(Protocol):
 
 
 class Transport(Protocol):
-    """Does what waits. That of threads blocks in place of waiting, so that nobody needs an event loop.
+    """Does everything that waits. The one for threads blocks instead, so that it needs no event loop.
 
-    `message` and `chunks` raise grpc.RpcError, TimeLimitError if an attempt was given up on this side, and what
-    `means_closed` recognises.
+    `message` and `chunks` raise grpc.RpcError, TimeLimitError if an attempt was abandoned on this side, and the errors
+    that `means_closed` recognises.
     """
 
     may_leave_locks: ClassVar[bool]
-    """Whether what interrupts a call, such as Ctrl-C, may come between the steps of a lock of gRPC's channel, which
-    then stays locked for every other call."""
+    """Whether an interrupt such as Ctrl-C may leave a lock of gRPC's channel held, and so block all other calls."""
 
     @property
     def closed(self) -> Flag:
-        """Set when the client is closed; whoever pauses wakes."""
+        """Set when the client is closed, which ends all pauses."""
         ...
 
     def bind(self) -> None:
         """Prepares for a call by this caller; raises WrongEventLoopError in another event loop."""
 
     async def message(self, request: bytes, sending: Sending) -> tuple[bytes, Any]:
-        """Sends a message; returns the reply and the trailers, None if nobody wants them."""
+        """Sends a message; returns the reply and the trailers, None if they are not wanted."""
         ...
 
     async def chunks(self, sending: Sending, call: ChunkedProgram[Any], progress: Progress) -> Any:
-        """Has a call send its chunks and take its answer, and gives it up if it is silent for too long.
+        """Sends the chunks of a call and takes its answer, and abandons it after too long a silence.
 
-        Returns the trailers, None if nobody wants them.
+        Returns the trailers, None if they are not wanted.
         """
         ...
 
     def means_closed(self, error: BaseException) -> bool:
-        """Whether gRPC raises the error for a channel that is closed."""
+        """Whether this is gRPC's error for a closed channel."""
         ...
 
     async def beside(self, work: Callable[[], _Done], limit_s: float | None) -> _Done:
-        """Does what would hold an event loop; raises TimeLimitError if it was not begun in time."""
+        """Runs work that would hold an event loop; raises TimeLimitError if it was not begun in time."""
         ...
 
     async def pause(self, delay_s: float) -> None:
@@ -74,10 +73,10 @@ class Transport(Protocol):
         """Begins a discovery that is due, unless one is under way."""
 
     async def discovered(self, limit_s: float | None) -> None:
-        """Waits until the discovery under way has ended, or for so long."""
+        """Waits until the discovery under way has ended, or for this long."""
 
     def close_channel(self, channel: Channel) -> None:
-        """Closes a channel that no call uses any more, without waiting for it."""
+        """Closes an unused channel, without waiting for it."""
 
     async def close(self) -> None:
         """Closes all channels, which ends their calls, and ends discovery."""

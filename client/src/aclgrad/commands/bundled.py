@@ -1,4 +1,4 @@
-"""`aclgrad call --bundle`: the call or program of a bundle once more, beside what it gave and what is expected."""
+"""`aclgrad call --bundle`: repeats the call or program of a bundle, and compares with its results and truths."""
 
 import math
 import sys
@@ -25,7 +25,7 @@ from aclgrad.progress import waiting
 
 
 def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, as_json: bool, target: str) -> None:
-    """Makes the call, tells what has changed, and exits with 1 if a gradient is outside the tolerance."""
+    """Makes the call, prints what has changed, and exits with 1 if a gradient is outside the tolerance."""
     with exit_codes("call"):
         check_output(output, overwrite=force)
         bundle = read(path)
@@ -48,8 +48,8 @@ def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, a
 def _finding(bundle: Bundle, gradients: Mapping[str, Array]) -> Finding:
     """Returns the finding about gradients in the order of those in the bundle.
 
-    A server that rounds otherwise gives the steps of a program other inputs than they had in the bundle, so their
-    definitions judge them anew.
+    A server that rounds differently gives the steps of a program other inputs than in the bundle, so they are judged by
+    their definitions anew.
     """
     judged, program = bundle.judged, bundle.judged.program
     are_all = set(judged.returned) == set(program.outputs)
@@ -90,7 +90,7 @@ def _show(bundle: Bundle, finding: Finding, difference: str) -> None:
     click.echo(f"bits     {f'not those of the bundle: {difference}' if difference else 'those of the bundle'}")
     server = ", ".join(filter(None, map(bundle.server.get, ("product", "soc", "library", "runtime"))))
     origin = f"{bundle.finding} ({server}; {bundle.date}; judged by {bundle.judged.computed_by})"
-    # Anybody may have written it: a terminal is not to obey what is in it.
+    # Anybody may have written it: no control characters for the terminal.
     click.echo(f"bundle   {''.join(each if each.isprintable() else '?' for each in origin)}")
 
 

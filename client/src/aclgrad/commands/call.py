@@ -25,7 +25,7 @@ from aclgrad.tensors import DTYPES
 from aclgrad.wire.values import AttributeValue
 
 _ASKED_S: Final = 1.0
-"""For a server to say what it takes, if this client knows no such call."""
+"""Time limit of the question what a server takes, if this client does not know the call."""
 _BOOLS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -70,7 +70,7 @@ def _named(result: Any) -> dict[str, Array]:
 
 
 def _described_there(operator: str, target: str, refusal: RequestError) -> OperatorDescription:
-    """Returns what a server says of the operator: a newer one may take more. Raises the refusal if none answers now."""
+    """Returns the server's description of the operator, which may be newer. Raises the refusal if none answers."""
     settings = connection(target) | {"connect_timeout_s": 0.0, "timeout_s": _ASKED_S}
     try:
         with Client.from_env(**settings) as client:
@@ -92,7 +92,7 @@ def _parse(
         written, equals, value = argument.partition("=")
         if not (written and equals and value):
             raise ValueError(f"{argument!r} is not NAME=VALUE")
-        # CANN's name of what the client's methods call `input`.
+        # CANN's name for `input`.
         name = "self" if written == "input" and written not in names else written
         if name in given:
             also = "" if given[name] == written else f", as {given[name]} too"

@@ -22,12 +22,12 @@ INTERRUPTED: Final = ExitCode.INTERRUPTED
 
 
 def connection(target: str) -> dict[str, Any]:
-    """Returns the settings of a command's client: it waits for less time for a server than other clients do."""
+    """Returns the settings of a command's client, which waits less long for a server than other clients."""
     return {"target": target, **unless_set(connect_timeout_s=5.0)}
 
 
 def chosen(name: str, listed: Mapping[str, Listed], where: str) -> Listed:
-    """Returns what has this name; raises UnknownOperatorError with the names that were meant."""
+    """Returns the value of this name; raises UnknownOperatorError with similar names."""
     if name not in listed:
         meant = [each for each in listed if name in each] or get_close_matches(name, listed) or listed
         raise UnknownOperatorError.at("operator", f"{name} is not {where}", f"call one of {', '.join(meant)}")
@@ -35,7 +35,7 @@ def chosen(name: str, listed: Mapping[str, Listed], where: str) -> Listed:
 
 
 def plain(value: Any) -> Any:
-    """Returns what JSON has for a value of the client."""
+    """Returns the JSON form of a client's value."""
     match value:
         case DType():
             return value.name

@@ -1,4 +1,4 @@
-"""`aclgrad doctor`: real calls to each server, because their errors name what is wrong on the way and what to do."""
+"""`aclgrad doctor`: makes real calls to each server, whose errors name the problem and the remedy."""
 
 import os
 import platform
@@ -31,9 +31,9 @@ from aclgrad.units import span
 _LIBRARIES: Final = ("aclgrad", "grpcio", "protobuf", "numpy")
 _PREFIX: Final = "ACLGRAD_"
 _ALIKE: Final = 0.85
-"""Of the server's variables, which a machine may have as well, none is so like one of the client's."""
+"""Similarity of misspelt variables; none of the server's is so like one of the client's."""
 _ANSWER_S: Final = 7.0
-"""For each question, which is longer than a command's client waits for its connection."""
+"""Time limit of each question, longer than the wait of a command's client for its connection."""
 _SILENT: Final = (
     "the machine is down, a firewall drops the packets, or the server hangs: see its log, or the status page at its "
     "--admin"
@@ -41,7 +41,7 @@ _SILENT: Final = (
 
 
 def doctor(as_json: bool, target: str) -> None:
-    """Prints a row for each thing that was found, and exits."""
+    """Prints a row for each finding, and exits."""
     with exit_codes("doctor"):
         targets = targets_of(target)
         with progress(len(targets) + (len(targets) > 1), "servers") as bar:
@@ -70,7 +70,7 @@ def _rows(targets: Sequence[str], target: str, bar: Bar) -> Iterator[Row]:
 
 
 def _of_variables(environment: Mapping[str, str]) -> Iterator[Row]:
-    """Yields variables that are not read, although whoever set them may expect it."""
+    """Yields variables that look like settings but are not read."""
     known = {each.name for each in VARIABLES} | CREDENTIALS.keys()
     for name in sorted(each for each in environment if each.startswith(_PREFIX) and each not in known):
         if meant := get_close_matches(name, known, 1, _ALIKE):
@@ -99,7 +99,7 @@ def _of_server(target: str) -> Iterator[Row]:
 
 
 def _asked(name: str, target: str) -> tuple[Row, ServerStatus | None]:
-    """Returns what the server, and the other workers of its host, answer to the first question."""
+    """Returns the first answer of the server, and of the other workers of its host."""
     start = time.monotonic()
     try:
         status = status_of(host_status(target, _ANSWER_S))
@@ -112,7 +112,7 @@ def _asked(name: str, target: str) -> tuple[Row, ServerStatus | None]:
 
 
 def _of_gradient(target: str) -> Row:
-    """Says how the gradient of one small call compares with the definition."""
+    """Compares the gradient of one small call with the definition."""
     try:
         with open_target(target, _ANSWER_S) as opened:
             task = next(accuracy(Selection(opened, is_quick=True)), None)

@@ -16,18 +16,18 @@ Array = np.ndarray[Any, Any]
 SUFFIXES: Final = (".npy", ".npz", ".safetensors")
 _HINT: Final = "give FILE.npy, FILE.npz:NAME or FILE.safetensors:NAME"
 _BFLOAT16: Final = np.dtype("V2")
-"""The name of bfloat16 in an npy file, which numpy does not know."""
+"""The name of bfloat16 in an npy file, unknown to numpy."""
 
 
 def is_file(text: str) -> bool:
-    """Says whether the text names a file of a known form, with or without the name of an array in it."""
+    """Whether the text names a file of a known form, with or without the name of an array."""
     return Path(_split(text)[0]).suffix in SUFFIXES
 
 
 def load(text: str) -> Array:
     """Returns the array that `FILE` or `FILE:NAME` names; a file of several arrays needs the name.
 
-    Raises ValueError for a file that is not of its form or lacks the array, and OSError if it cannot be read.
+    Raises ValueError if the file is malformed or lacks the array, and OSError if it cannot be read.
     """
     path, name = _split(text)
     if path.endswith(".npy"):
@@ -58,7 +58,7 @@ def save(path: Path, arrays: Mapping[str, Array], *, overwrite: bool) -> None:
 
 
 def checked_output(path: Path) -> Path:
-    """Returns the path; raises ValueError if its form is not known, or there is no such folder."""
+    """Returns the path; raises ValueError if its form is unknown or its folder does not exist."""
     if path.suffix not in SUFFIXES:
         raise ValueError(f"{path} has no known form; end it with {', '.join(SUFFIXES)}")
     checked_folder(path)
@@ -74,7 +74,7 @@ def _load_all(path: str) -> dict[str, Array]:
             np.lib.npyio.NpzFile(file, allow_pickle=False) as arrays,
         ):
             members = {name: arrays[name] for name in arrays.files}
-        # numpy returns the bytes of a member that holds no array.
+        # numpy returns the bytes of a member that is not an array.
         return {name: _known(array) for name, array in members.items() if isinstance(array, np.ndarray)}
     if not path.endswith(".safetensors"):
         raise ValueError(f"{path} has no known form; {_HINT}")
@@ -84,12 +84,12 @@ def _load_all(path: str) -> dict[str, Array]:
 
 @contextmanager
 def _reading(path: str, form: str) -> Iterator[None]:
-    """Raises ValueError if the block cannot read the file's content; errors of the system stay as they are."""
+    """Turns errors about the file's content into ValueError; errors of the system stay as they are."""
     try:
         yield
     except OSError:
         raise
-    except Exception as error:  # whatever a header, a compression or a dtype makes the libraries raise
+    except Exception as error:  # of any header, compression or dtype
         raise ValueError(f"{path} cannot be read as {form}: {error}") from error
 
 

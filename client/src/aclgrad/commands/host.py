@@ -1,4 +1,4 @@
-"""Asks a server for its status, and if it is one worker of several, all of its host: at once, and nobody for long."""
+"""Asks a server for its status, and all workers of its host if there are several: at once, with short limits."""
 
 import re
 from collections.abc import Sequence
@@ -20,21 +20,20 @@ MAX_THREADS: Final = 64
 _UNIX: Final = "unix:"
 _TCP: Final = re.compile(r"(?i:dns:(?://[^/]*/)?|ipv[46]:)?(?P<host>\[[^\[\]]+\]|[^:/,\[\]]+):(?P<port>[0-9]+)")
 _THIS_HOST: Final = re.compile(r"0\.0\.0\.0|\[::\]|127\.[0-9.]+|\[::1\]|localhost")
-"""What a host calls itself. A client calls it as it reached it, which is also what a certificate says."""
+"""A host's names for itself. A client uses the name by which it reached it, which is also the certificate's."""
 
 
 def host_status(target: str, timeout_s: Timeout = DEFAULT) -> pb.GetServerStatusResponse:
     """Returns the status of the server at the target; if that is a worker with siblings, the status of their host.
 
-    The siblings get the same credentials. One that does not answer within a second is a worker that does not answer;
-    the server at the target has `timeout_s`.
+    The siblings get the same credentials, and a second to answer; the server at the target has `timeout_s`.
     """
     with Client.from_env(**connection(target)) as client:
         status = _status_of(client, timeout_s)
     worker = status.worker
     if not worker.siblings:
         return status
-    # The clients are closed before the threads are waited for: Ctrl-C ends their calls.
+    # The clients are closed before the threads are joined, so that Ctrl-C ends their calls.
     with ThreadPoolExecutor(min(len(worker.siblings), MAX_THREADS)) as threads, ExitStack() as clients:
         asked = [threads.submit(_ask, each, target, clients) for each in worker.siblings]
         answers = [each.result() for each in asked]
@@ -49,7 +48,7 @@ def sibling_target(addresses: Sequence[str], target: str) -> str | None:
     there = [found for found in map(_TCP.fullmatch, addresses) if found]
     if here is None or not there:
         return None
-    # The listener by which the target was reached, if one can tell.
+    # The listener at which the target was reached, if known.
     best = min(there, key=lambda each: (each["host"] != here["host"], not _THIS_HOST.fullmatch(each["host"])))
     return f"{(here if _THIS_HOST.fullmatch(best['host']) else best)['host']}:{best['port']}"
 
@@ -59,7 +58,7 @@ def _ask(sibling: pb.SiblingWorker, target: str, clients: ExitStack) -> WorkerAn
     if own is None:
         return _silent(sibling, f": {target} does not tell how to reach it")
     try:
-        # Shorter than the call, whose limit would hide that nobody is there.
+        # Shorter than the call's limit, so that the error says that nobody is there.
         settings = connection(own) | {"retries": 0, "connect_timeout_s": ANSWER_S / 2}
         client = clients.enter_context(Client.from_env(**settings))
         status = _status_of(client, ANSWER_S)
@@ -75,7 +74,7 @@ def _ask(sibling: pb.SiblingWorker, target: str, clients: ExitStack) -> WorkerAn
 
 
 def _status_of(client: Client, timeout_s: Timeout = DEFAULT) -> pb.GetServerStatusResponse:
-    # Its dataclass, which others get, cannot be merged.
+    # The message, because its dataclass cannot be merged.
     status: pb.GetServerStatusResponse = run(client._ask, status_message_query(), timeout_s)  # noqa: SLF001
     return status
 

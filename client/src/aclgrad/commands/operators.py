@@ -1,4 +1,4 @@
-"""`aclgrad operators`: what a server serves, or what this client knows of every product."""
+"""`aclgrad operators`: the operators of a server, or of every product as this client knows them."""
 
 import os
 import sys
@@ -29,11 +29,11 @@ _EXACT: Final = 2.0**53
 _WIDE: Final = 72
 _UNBOUNDED: Final = 1000
 ByProduct = Mapping[str, OperatorDescription]
-"""An operator as each product has it; of a server there is one product."""
+"""An operator by product; a server has one product."""
 
 
 def operators(name: str | None, as_json: bool, target: str | None) -> None:
-    """Shows a table of all operators, or one of them with what it takes."""
+    """Shows a table of all operators, or one of them in detail."""
     with exit_codes("operators"):
         known = _of_catalogue() if target is None else _of_server(target)
         if name is not None:
@@ -91,7 +91,7 @@ def _show_one(by_product: ByProduct) -> None:
     if each.reads_views:
         _print("Its device reads transposed inputs and slices as they are.", 4)
     for position, input in enumerate(each.inputs):
-        # The client's methods have another name for what CANN calls `self`.
+        # The client's methods have another name for CANN's `self`.
         parameter = " (parameter `input`)" if input.name == "self" else ""
         parameter += ", optional" if input.optional else ""
         on = {product: _taken(described.inputs[position]) for product, described in by_product.items()}
@@ -109,7 +109,7 @@ def _kind(each: OperatorDescription) -> str:
 
 
 def _print(text: str, indent: int = 0) -> None:
-    """Prints a paragraph, which a terminal gets wrapped at words; for a program that reads it, it stays one line."""
+    """Prints a paragraph: wrapped at words on a terminal, else one line."""
     console = new_console()
     width = console.width if console.is_terminal else sys.maxsize
     lead = " " * indent
@@ -117,7 +117,7 @@ def _print(text: str, indent: int = 0) -> None:
 
 
 def _by_product(texts: Mapping[str, str]) -> str:
-    """Returns the text that all products have, or each with its products."""
+    """Returns the common text of all products, or each text with its products."""
     products: dict[str, list[str]] = {}
     for product, text in texts.items():
         products.setdefault(text, []).append(product)

@@ -1,4 +1,4 @@
-"""What a call returned: as a file, as a line and as JSON."""
+"""The results of a call: as a file, as a line and as JSON."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +14,12 @@ from aclgrad.judge.programs.program import Program
 from aclgrad.new_files import check_unwritten
 
 ONLY: Final = "gradient"
-"""The name of the gradient of an operator that has no other."""
+"""The name of an operator's only gradient."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The gradients of a call by name, and the time that it took; `about` says in JSON what was called."""
+    """The gradients of a call by name, and its time; `about` describes the call in JSON."""
 
     about: Mapping[str, Any]
     gradients: Mapping[str, Array]
@@ -38,7 +38,7 @@ class Outcome:
             save(output, self.gradients, overwrite=overwrite)
 
     def told(self, output: Path | None) -> dict[str, Any]:
-        """Returns what `--json` prints."""
+        """Returns the object that `--json` prints."""
         return {
             **self.about,
             "gradients": {
@@ -59,18 +59,18 @@ class Outcome:
 
 
 def about(program: Program) -> dict[str, Any]:
-    """Returns what JSON says of a program."""
+    """Returns the JSON form of a program."""
     return {"operator": program.title} if len(program.steps) == 1 else {"steps": len(program.steps)}
 
 
 def check_output(output: Path | None, *, overwrite: bool) -> None:
-    """Raises ValueError if the output is of no known form or in no folder, or exists and is to stay."""
+    """Raises ValueError if the output's form is unknown, its folder is missing, or it exists and must stay."""
     if output is not None:
         check_unwritten(checked_output(output), overwrite=overwrite)
 
 
 def check_room(output: Path | None, names: Sequence[str], hint: str = "") -> None:
-    """Raises ValueError if the output is a file of one array, and there are several."""
+    """Raises ValueError if the output is a file of one array but there are several."""
     if output is not None and output.suffix == ".npy" and len(names) > 1:
         raise ValueError(
             f"{output} holds one array, and there are {', '.join(names)}; give FILE.npz or FILE.safetensors{hint}"

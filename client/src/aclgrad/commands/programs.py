@@ -16,7 +16,7 @@ from aclgrad.progress import waiting
 
 
 def call_program(path: Path, output: Path | None, force: bool, timeout_s: float, as_json: bool, target: str) -> None:
-    """Runs the program, and writes what it returns to the output, if there is one."""
+    """Runs the program, and writes its results to the output, if there is one."""
     with exit_codes("call"):
         check_output(output, overwrite=force)
         program, returned = read_program(path)
@@ -28,9 +28,9 @@ def call_program(path: Path, output: Path | None, force: bool, timeout_s: float,
 
 
 def read_program(path: Path) -> tuple[Program, tuple[Returned, ...]]:
-    """Returns the program in a file, with its arrays, and what it returns.
+    """Returns the program in a file, with its arrays and its results.
 
-    Raises ValueError, with the file's name, for a file of another form, and OSError if it cannot be read.
+    Raises ValueError, with the file's name, if the file is malformed, and OSError if it cannot be read.
     """
     content = path.read_bytes()
     try:

@@ -1,4 +1,4 @@
-"""`aclgrad status`: what is wrong with a server, what it does, and what it runs on. Its status page shows the same."""
+"""`aclgrad status`: a server's problems, load and platform, as on its status page."""
 
 import sys
 import time
@@ -25,19 +25,19 @@ from aclgrad.exits import exit_codes, print_json
 from aclgrad.tables import new_console
 
 Answer = tuple[str, ServerStatus | str]
-"""A target, and its status or why it does not answer."""
+"""A target, and its status or why it did not answer."""
 
 _WATCHED_ANSWER_S: Final = 5.0
-"""A server that is watched has so much time: otherwise one that hangs would look well for as long as it does."""
+"""Time limit of a watched server: otherwise a hung one would look well until it answers."""
 
 
 def status(interval_s: float | None, as_json: bool, target: str) -> None:
-    """Shows the servers once, or again and again at this interval."""
+    """Shows the servers once, or repeatedly at this interval."""
     with exit_codes("status"):
         targets = targets_of(target)
         if interval_s is not None:
             _watch(targets, interval_s, as_json=as_json)
-        # The error of a single server is that of the command.
+        # A single server's error is the command's.
         answers = _ask(targets) if len(targets) > 1 else [(targets[0], status_of(host_status(targets[0])))]
         _print(new_console(), answers, as_json=as_json)
         if any(isinstance(found, str) for _, found in answers):
@@ -45,7 +45,7 @@ def status(interval_s: float | None, as_json: bool, target: str) -> None:
 
 
 def _watch(targets: Sequence[str], interval_s: float, *, as_json: bool) -> None:
-    """Shows the servers again and again: on a terminal in the same place, elsewhere one block after the other."""
+    """Shows the servers repeatedly: on a terminal in the same place, elsewhere one block after the other."""
     console = new_console()
     with ExitStack() as stack:
         live = None
@@ -86,7 +86,7 @@ def _print(console: Console, answers: Sequence[Answer], *, as_json: bool) -> Non
         print_json(_told(answers))
         return
     for part in _page(answers):
-        # A terminal gets a line wrapped at words; for a program that reads it, it stays one line.
+        # Wrapped at words on a terminal, else one line.
         console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
 
 

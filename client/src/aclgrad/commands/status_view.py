@@ -1,4 +1,4 @@
-"""A server's status as text and tables: what is wrong comes first."""
+"""A server's status as text and tables, its problems first."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -107,7 +107,7 @@ def _workers(workers: tuple[WorkerStatus, ...]) -> Table:
     for each in workers:
         counts = (rate(each.calls_per_second), number(each.running_count), number(each.waiting_count))
         restarts = "-" if each.restart_count is None else number(each.restart_count)
-        # The problems, which come first, say it in full.
+        # The problems above say it in full.
         state = each.not_ready_reason.partition(":")[0] or "ready"
         name = (str(each.index), ", ".join(each.addresses), state)
         table.add_row(*name, *counts, size(each.used_bytes), restarts, _span(each.uptime))

@@ -33,7 +33,7 @@ _DATA: Final = pb.TensorChunk.DATA_FIELD_NUMBER
 HEADER_PAYLOADS: Final = tuple((_HEADER, _PROGRAM, *path) for path in PROGRAM_PAYLOADS)
 """The paths of field numbers to the data of tensors in a first message."""
 _CHUNK_PAYLOADS: Final = (_CHUNK, _DATA)
-"""Requests and responses have the same numbers here."""
+"""Requests and responses have the same field numbers here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ def encode_header(program: bytes, chunk_bytes: int) -> bytes:
 
 
 def header_around(program_bytes: int, chunk_bytes: int) -> tuple[bytes, bytes]:
-    """Returns what stands before and behind an ExecuteProgramRequest of so many bytes in the first message."""
+    """Returns the bytes before and after an ExecuteProgramRequest of this size in the first message."""
     rest = pb.ProgramHeader(chunk_size_bytes=chunk_bytes).SerializeToString()
     key = length_key(_PROGRAM, program_bytes)
     return length_key(_HEADER, len(key) + program_bytes + len(rest)) + key, rest
 
 
 def encode_step_header(call: OperatorCall, names: Sequence[str], chunk_bytes: int) -> bytes:
-    """Returns the header of a program of this one step, whose inputs of these names come in chunks, in their order.
+    """Returns the header of a program of one step, whose inputs of these names follow in chunks, in this order.
 
-    Under an input with a view is a tensor of one dimension, which has the elements up to the view's last.
+    The tensor under an input with a view has one dimension, and the elements up to the view's last.
     """
     given = {each.name: each for each in call.inputs}
     sources = {
@@ -105,7 +105,7 @@ def parse_header(rest: bytes, payloads: Sequence[InMessage]) -> SentProgram:
 
 
 def _announced(tensor: TensorView, index: int) -> TensorView:
-    """Returns the tensor of a table, whose elements come in chunks if they are not there."""
+    """Returns the tensor of a table; its elements come in chunks if they are not in the message."""
     if tensor.source.has_values:
         return tensor
     return replace(tensor, source=InChunks(index, tensor.type.size_bytes))
@@ -127,13 +127,13 @@ def decode_chunk(data: bytes, extract: ExtractPayloads = extract_payloads) -> Ch
 
 
 def _chunk_of(chunk: pb.TensorChunk, payloads: Sequence[memoryview]) -> Chunk:
-    # A chunk without data has no placeholder either.
+    # A chunk without data has no placeholder.
     held = payloads[payload_index(chunk.data)] if chunk.data else memoryview(b"")
     return Chunk(chunk.tensor_index, chunk.offset_bytes, held)
 
 
 def check_chunk(chunk: Chunk, tensor: int, offset: int, size_bytes: int) -> None:
-    """Raises InvalidFieldError for a chunk that does not continue a tensor of this size at this offset."""
+    """Raises InvalidFieldError unless the chunk continues a tensor of this size at this offset."""
     field, count = f"tensors[{tensor}]", len(chunk.data)
     if (chunk.tensor, chunk.offset) != (tensor, offset):
         found = f"has a chunk of tensor {chunk.tensor} at byte {chunk.offset}"
@@ -151,7 +151,7 @@ def check_chunk(chunk: Chunk, tensor: int, offset: int, size_bytes: int) -> None
 
 
 def encode_results(results: Sequence[StepOutcome]) -> bytes:
-    """Returns the message of the results of the steps that come next, without the elements of the outputs."""
+    """Returns the message with the results of the next steps, without the elements of their outputs."""
     pieces = [
         result_prefix(0, response_of(*each)) if isinstance(each, tuple) else failed_result(each) for each in results
     ]
@@ -160,7 +160,7 @@ def encode_results(results: Sequence[StepOutcome]) -> bytes:
 
 
 def decode_answer(data: bytes) -> Chunk | list[StepOutcome]:
-    """Returns the results in a message, or its chunk; raises MalformedRequestError for a message of neither."""
+    """Returns the results or the chunk in a message; raises MalformedRequestError if it has neither."""
     rest, payloads = extract_payloads(data, _CHUNK_PAYLOADS)
     message = parse(pb.ExecuteProgramChunkedResponse, rest)
     if message.WhichOneof("message") == "chunk":

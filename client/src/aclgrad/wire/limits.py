@@ -1,4 +1,4 @@
-"""Limits of the contract. No legal message exceeds them; they are checked before any work proportional to its size.
+"""Limits of the contract. No legal message exceeds them; they are checked before any work in proportion to its size.
 
 The docstring of each is its row on the site's page of limits.
 """
@@ -6,7 +6,7 @@ The docstring of each is its row on the site's page of limits.
 from typing import Final
 
 DEFAULT_MESSAGE_BYTES: Final = 16 * 2**20
-"""A message and its reply, by default. Larger programs go in chunks."""
+"""A message, and its reply, by default. Larger programs go in chunks."""
 MAX_STEPS: Final = 4096
 """Steps of one program."""
 MAX_TABLE_TENSORS: Final = 4096

@@ -32,9 +32,9 @@ _Message = TypeVar("_Message", bound=Message)
 
 INPUTS: Final = operator_service_pb2.ExecuteOperatorRequest.INPUTS_FIELD_NUMBER
 OUTPUTS: Final = operator_service_pb2.ExecuteOperatorResponse.OUTPUTS_FIELD_NUMBER
-"""A StepResult has the same number."""
+"""A StepResult has the same field number."""
 COPIED_BYTES: Final = 2**16
-"""Up to about 100 KB, protobuf copies faster than Python finds what not to copy."""
+"""Up to about 100 KB, protobuf's copy is faster than finding payloads in Python."""
 
 REQUEST_PAYLOADS: Final = (INPUTS, DATA)
 """The path of field numbers to the data of tensors in an ExecuteOperatorRequest."""
@@ -42,7 +42,7 @@ REQUEST_PAYLOADS: Final = (INPUTS, DATA)
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """One call as it was sent. Only its encoding has been checked."""
+    """One received call. Only its encoding has been checked."""
 
     operator: str
     inputs: tuple[TensorView, ...]
@@ -53,13 +53,13 @@ class OperatorCall:
 
 
 def encode_request(call: OperatorCall) -> bytes:
-    """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError for what the wire cannot hold."""
+    """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError if the wire cannot hold it."""
     head = request_head(call.operator, call.attributes)
     return b"".join(request_pieces(head, call.inputs, call.outputs, call.output_memory))
 
 
 def request_head(operator: str, attributes: Mapping[str, AttributeValue]) -> bytes:
-    """Returns what a request has beside tensors; raises InvalidFieldError for what the wire cannot hold."""
+    """Returns a request without its tensors; raises InvalidFieldError if the wire cannot hold it."""
     message = operator_service_pb2.ExecuteOperatorRequest(operator=checked_name("operator", operator))
     for name, value in attributes.items():
         message.attributes[checked_name("attributes", name)].CopyFrom(attribute_message(name, value))
@@ -72,7 +72,7 @@ def request_pieces(
     outputs: Iterable[str] = (),
     output_memory: Mapping[str, SharedRange] = MappingProxyType({}),
 ) -> list[bytes | memoryview]:
-    """Returns the pieces of a request with this head; raises InvalidFieldError for what the wire cannot hold."""
+    """Returns the pieces of a request with this head; raises InvalidFieldError if the wire cannot hold it."""
     pieces: list[bytes | memoryview] = [head]
     if outputs or output_memory:
         names = [checked_name("outputs", each) for each in outputs]
@@ -87,7 +87,7 @@ def request_pieces(
 def decode_request(data: bytes | memoryview) -> OperatorCall:
     """Returns the call of an ExecuteOperatorRequest, its tensors as views of `data`.
 
-    Raises MalformedRequestError if the bytes are not well-formed, and InvalidFieldError for a tensor of no known type.
+    Raises MalformedRequestError if the bytes are not well-formed, and InvalidFieldError for a tensor of unknown type.
     """
     rest, payloads = extract_payloads(data, REQUEST_PAYLOADS)
     return parse_request(rest, list(map(in_message, payloads)))
@@ -101,7 +101,7 @@ def parse_request(rest: bytes, payloads: Sequence[InMessage]) -> OperatorCall:
 def call_of_message(
     message: operator_service_pb2.ExecuteOperatorRequest, payloads: Sequence[InMessage]
 ) -> OperatorCall:
-    """Returns the call of a message with placeholders in place of its payloads; see `decode_request`."""
+    """Returns the call of a message with placeholders instead of payloads; see `decode_request`."""
     check_count("inputs", len(message.inputs), MAX_INPUTS)
     check_count("attributes", len(message.attributes), MAX_ATTRIBUTES)
     check_count("output_memory", len(message.output_memory), MAX_OUTPUTS)
@@ -141,7 +141,7 @@ def parse_message(kind: type[_Message], data: bytes) -> _Message:
 
 
 def output_views(messages: Iterable[tensor_pb2.Tensor], payloads: Sequence[InMessage] | None) -> tuple[TensorView, ...]:
-    """Returns the tensors of a reply; raises MalformedRequestError for one with a view, which inputs alone may have."""
+    """Returns the tensors of a reply; raises MalformedRequestError for one with a view, which only inputs may have."""
     outputs = tuple([tensor_view(each, payloads) for each in messages])
     if any(each.view is not None for each in outputs):
         raise MalformedRequestError("an output has a view")

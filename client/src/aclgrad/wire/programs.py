@@ -25,7 +25,7 @@ from aclgrad.wire.scan import extract_payloads
 from aclgrad.wire.values import DATA, checked_name, length_key, tensor_field, tensor_view
 
 StepOutcome: TypeAlias = tuple[TensorView, ...] | status_pb2.Status
-"""The outputs of one step that were sent back, or why it failed."""
+"""The returned outputs of one step, or its error."""
 
 _STEPS: Final = pb.ExecuteProgramRequest.STEPS_FIELD_NUMBER
 _TENSORS: Final = pb.ExecuteProgramRequest.TENSORS_FIELD_NUMBER
@@ -38,7 +38,7 @@ RESULT_PAYLOADS: Final = (_RESULTS, OUTPUTS, DATA)
 
 @dataclass(frozen=True, slots=True)
 class SentProgram:
-    """A program as it was sent. Only its encoding has been checked."""
+    """A received program. Only its encoding has been checked."""
 
     tensors: tuple[TensorView, ...]
     """The table that steps refer to."""
@@ -52,7 +52,7 @@ class SentProgram:
     """The size of the chunks of the answer; 0 for an answer in one message."""
 
     def step(self, index: int) -> OperatorCall:
-        """Returns the call of a step; raises InvalidFieldError for one that has no meaning by itself."""
+        """Returns the call of a step; raises InvalidFieldError if it is invalid in itself."""
         return call_of_message(self.message.steps[index], self.payloads)
 
     def steps(self) -> Iterator[OperatorCall]:
@@ -95,7 +95,7 @@ def table_field(tensor: TensorView, data_bytes: int | None = None) -> list[bytes
 
 
 def rest_of_program(returned: Iterable[OutputOf], product: str) -> bytes:
-    """Returns what stands in an ExecuteProgramRequest beside its steps and its table."""
+    """Returns the rest of an ExecuteProgramRequest, without its steps and its table."""
     rest = pb.ExecuteProgramRequest(
         returned=[each.message() for each in returned], product=checked_name("product", product)
     )
@@ -112,13 +112,13 @@ def parse_program(rest: bytes, payloads: Sequence[InMessage]) -> SentProgram:
     """Returns the program of a request whose payloads were extracted along PROGRAM_PAYLOADS.
 
     Raises MalformedRequestError if the bytes are not well-formed, LimitExceededError for too many parts, and
-    InvalidFieldError for a table that no program has.
+    InvalidFieldError for an invalid table.
     """
     return program_of_message(parse_message(pb.ExecuteProgramRequest, rest), payloads)
 
 
 def program_of_message(message: pb.ExecuteProgramRequest, payloads: Sequence[InMessage]) -> SentProgram:
-    """Returns the program of a message with placeholders in place of its payloads; see `parse_program`."""
+    """Returns the program of a message with placeholders instead of payloads; see `parse_program`."""
     _check_parts("steps", len(message.steps), MAX_STEPS)
     _check_parts("tensors", len(message.tensors), MAX_TABLE_TENSORS)
     _check_parts("returned", len(message.returned), MAX_STEPS)
@@ -170,7 +170,7 @@ def decode_results(data: bytes) -> list[StepOutcome]:
 
 
 def outcomes_of(message: pb.ExecuteProgramResponse, payloads: Sequence[InMessage] | None) -> list[StepOutcome]:
-    """Returns the outcomes in a message with placeholders in place of its payloads, or with the data itself if None."""
+    """Returns the outcomes in a message with placeholders instead of payloads, or with the data itself if None."""
     return [
         result.error if result.HasField("error") else output_views(result.outputs, payloads) if result.outputs else ()
         for result in message.results

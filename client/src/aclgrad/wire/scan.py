@@ -14,11 +14,11 @@ from aclgrad.errors import MalformedRequestError
 _VARINT, _FIXED64, _LENGTH, _GROUP_START, _GROUP_END, _FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
 _MAX_SIZE_BYTES = 5
-"""The most bytes of a varint that is a tag or a length, as protobuf reads them; longer encodings are refused."""
+"""The most bytes of a varint tag or length, as in protobuf; longer encodings are refused."""
 INDEX_BYTES: Final = 4
-"""What stands in the rest for each payload."""
+"""The placeholder of a payload in the rest."""
 _MAX_FIELDS = 20_000
-"""Far more than any real message has; limits the time for a message of tiny fields."""
+"""Far more fields than any real message has; bounds the time for a message of tiny fields."""
 
 
 _Path = tuple[int, ...]
@@ -35,7 +35,7 @@ def extract_payloads(message: bytes | memoryview, *paths: _Path) -> tuple[bytes,
 
 
 def payload_index(placeholder: bytes) -> int:
-    """Returns a payload's index, as it is in the rest."""
+    """Returns a payload's placeholder."""
     return int.from_bytes(placeholder, "little")
 
 

@@ -25,7 +25,7 @@ _LENGTH_DELIMITED: Final = 2
 
 
 def checked_name(field: str, value: str) -> str:
-    """Returns the name if it is one that the wire can hold."""
+    """Returns the name if the wire can hold it."""
     try:
         value.encode()
     except (AttributeError, UnicodeEncodeError) as error:
@@ -49,7 +49,7 @@ def tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None)
     type, source, view = tensor.type, tensor.source, tensor.view
     data = source.data
     try:
-        # A view has the data type: a server that knows no views is to refuse the tensor.
+        # The view has the data type, so that a server without views refuses the tensor.
         body = _tensor_head(tensor.name, None if view else type.dtype.wire, type.shape)
         if data is None and source is not SHAPE_ONLY:
             head = tensor_pb2.Tensor()
@@ -66,7 +66,7 @@ def tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None)
     if data_bytes is not None:
         body += length_key(DATA, data_bytes)
     end = b"" if view is None else _view_field(view, type.dtype)
-    # Few pieces: joining many takes longer.
+    # Few pieces, because joining many is slower.
     pieces: list[bytes | memoryview] = [length_key(number, len(body) + (data_bytes or 0) + len(end)) + body]
     if data is not None:
         pieces.append(data)
@@ -119,7 +119,7 @@ def tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[InMessage] | None
 
 
 def referred_bytes(type: TensorType, view: View | None) -> int:
-    """Returns how many bytes of a tensor another one has that refers to it: of a view, those up to its last element."""
+    """Returns the bytes of a tensor that an input refers to: for a view, those up to its last element."""
     shape = type.shape
     count = view.end(shape) if view is not None and view.fits(shape) else type.element_count
     return count * type.dtype.itemsize

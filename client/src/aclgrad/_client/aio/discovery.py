@@ -28,7 +28,7 @@ from aclgrad._client.channel.servers import Endpoints, one_by_one
 from aclgrad._client.settings.metadata import Pair
 
 _CLOSED: Final = grpc.aio.UsageError
-"""What grpc.aio raises for a channel that was closed."""
+"""grpc.aio's error for a closed channel."""
 
 
 class TaskNetwork(Network):
@@ -39,15 +39,15 @@ class TaskNetwork(Network):
         self._closing: set[asyncio.Task[None]] = set()
 
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
-        """Asks on a thread that nobody waits for: asyncio.run waits for its own, however long a name server takes."""
+        """Asks on a separate thread: asyncio.run waits for its own threads, however long a name server takes."""
         found: Future[Found] = Future()
 
         def run() -> None:
-            # From here on it cannot be cancelled, and the loop may be closed before it is done.
+            # It cannot be cancelled from here on, and may outlive the loop.
             if found.set_running_or_notify_cancel():
                 try:
                     found.set_result(look_up(addresses, rules))
-                except BaseException as error:  # whatever it is, somebody waits
+                except BaseException as error:  # of any kind, because somebody waits
                     found.set_exception(error)
 
         try:
@@ -93,7 +93,7 @@ class TaskNetwork(Network):
 
     def close(self, channel: Channel) -> None:
         task = asyncio.create_task(channel.grpc.close())
-        # asyncio itself keeps no task alive.
+        # asyncio does not keep tasks alive.
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -104,7 +104,7 @@ class TaskNetwork(Network):
 
 
 class DiscoveryTask:
-    """Has a task discover what is due, one at a time."""
+    """Runs due discoveries in a task, one at a time."""
 
     def __init__(self, channels: ChannelPool, network: TaskNetwork) -> None:
         self._channels = channels
@@ -113,21 +113,21 @@ class DiscoveryTask:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins what is due, unless that is under way."""
+        """Begins a due discovery, unless one is under way."""
         if self._channels.is_discovery_due and self._channels.begin_discovery():
             self._task = asyncio.create_task(self._discovery.run(), name="aclgrad-discovery")
 
     async def wait(self, limit_s: float | None) -> None:
-        """Waits until what is under way has ended, or for so long."""
+        """Waits until the discovery under way has ended, or for this long."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=None if limit_s is None else max(0.0, limit_s))
 
     def close(self, channel: Channel) -> None:
-        """Closes a channel that no call uses any more."""
+        """Closes an unused channel."""
         self._network.close(channel)
 
     async def end(self) -> None:
-        """Ends what is under way, and waits for channels that are being closed."""
+        """Ends the discovery under way, and waits for channels that are being closed."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -1,4 +1,4 @@
-"""The transport of a client for asyncio: grpc.aio, tasks, and threads for what would hold the event loop."""
+"""The transport of a client for asyncio: grpc.aio, tasks, and threads for work that would hold the event loop."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +24,12 @@ from aclgrad.wire.service import path_of
 
 _Done = TypeVar("_Done")
 _CLOCK_PRECISION_S: Final = 0.05
-"""The core's clock may be ahead of ours by so much."""
+"""The core's clock may be ahead of ours by this much."""
 _STATUS_PERIOD_S: Final = 0.01
 _STATUS_PERIODS: Final = 20
-"""How often, and how many times, the status is looked for with which a call has ended."""
+"""Interval and number of looks for the final status of a call."""
 _CALL_ENDED: Final = (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError)
-"""What grpc.aio raises where a call has ended while it was written to; its status comes to whoever reads."""
+"""grpc.aio's errors of a write after the call has ended; the reader gets the status."""
 
 
 class TaskTransport:
@@ -76,7 +76,7 @@ class TaskTransport:
         method: Any = sending.channel.grpc.stream_stream(path_of(sending.method))
         stream = method(timeout=sending.limit_s, metadata=sending.metadata)
         writer = asyncio.create_task(_write(stream, progress.outgoing(call.messages())))
-        # In time: a write that fails after the status has come would put grpc.aio's own in its place.
+        # In time: a write that fails after the status has arrived would replace it by grpc.aio's own.
         stream.add_done_callback(lambda _: writer.cancel())
         timeout = asyncio.timeout(None)
         watch = asyncio.create_task(_watch(progress, timeout))
@@ -95,16 +95,16 @@ class TaskTransport:
                 raise TimeLimitError from None
             raise failure
         finally:
-            # Does nothing to a call that has ended; any other is not to go on without its reader.
+            # Does nothing if the call has ended; otherwise it must not go on without its reader.
             stream.cancel()
             watch.cancel()
             writer.cancel()
             if not writer.done() or writer.cancelled():
-                # Amid a message.
+                # In the middle of a message.
                 _keep_poller()
 
     def means_closed(self, error: BaseException) -> bool:
-        # A task may be cancelled as well.
+        # A task may be cancelled, too.
         task = asyncio.current_task()
         is_cancelled = isinstance(error, asyncio.CancelledError) and not (task and task.cancelling())
         return is_cancelled or isinstance(error, grpc.aio.UsageError)
@@ -145,7 +145,7 @@ async def _watch(progress: Progress, timeout: asyncio.Timeout) -> None:
 
 
 async def _large_reply_of(call: Any, limit_s: float | None) -> bytes:
-    """Returns the reply to a large message: the core would wait for a full connection even after its deadline."""
+    """Returns the reply to a large message, as a stream: a unary call may wait beyond its deadline."""
     try:
         async with asyncio.timeout(None if limit_s is None else limit_s + _CLOCK_PRECISION_S):
             return await _reply_of(call)
@@ -158,9 +158,10 @@ async def _large_reply_of(call: Any, limit_s: float | None) -> bytes:
 
 
 async def _reply_of(call: Any) -> bytes:
-    """Returns the reply. A call that is cancelled ends at the server, too, and leaves no memory.
+    """Returns the reply. A cancelled call ends at the server, too, and leaks no memory.
 
-    grpc.aio frees neither message nor operations if its own task is cancelled (grpc/grpc#43360): only its core is told.
+    If its own task is cancelled, grpc.aio frees neither message nor operations (grpc/grpc#43360), so only the core call
+    is cancelled.
     """
     task, core = getattr(call, "_call_response", None), getattr(call, "_cython_call", None)
     if task is not None and core is not None:
@@ -178,7 +179,7 @@ async def _reply_of(call: Any) -> bytes:
 def _keep_poller() -> None:
     """Keeps grpc.aio's poller until the process ends.
 
-    It would end with the last channel, which then waits on the event loop for messages stuck in a connection.
+    Otherwise it ends with the last channel, which then blocks the event loop for messages stuck in a connection.
     """
     grpc.aio.init_grpc_aio()
 
@@ -186,7 +187,7 @@ def _keep_poller() -> None:
 async def _write(stream: Any, messages: Iterator[bytes]) -> None:
     with suppress(*_CALL_ENDED):
         await stream.write(next(messages))
-        # A server that is ready for chunks says so, and one that refuses the call ends it.
+        # A server announces that it is ready for chunks, or ends the call to refuse it.
         with suppress(TimeoutError):
             async with asyncio.timeout(READY_WAIT_S):
                 await stream.initial_metadata()
@@ -196,10 +197,7 @@ async def _write(stream: Any, messages: Iterator[bytes]) -> None:
 
 
 async def _own_failure(stream: Any, failure: grpc.aio.AioRpcError) -> grpc.aio.AioRpcError:
-    """Returns the failure with the call's own status, which soon takes the place of one that grpc.aio made up.
-
-    Where it came before that one, it is lost.
-    """
+    """Returns the failure with the call's own status, which soon replaces grpc.aio's; if it came first, it is lost."""
     for _ in range(_STATUS_PERIODS):
         if not rpc_errors.hides_a_status(failure):
             break
@@ -212,9 +210,9 @@ async def _own_failure(stream: Any, failure: grpc.aio.AioRpcError) -> grpc.aio.A
 async def in_thread(work: Callable[[], _Done], limit_s: float | None) -> _Done:
     """Returns what the work returns; raises TimeLimitError if no thread was free for it in time.
 
-    Work that has begun is waited for, because it may write to an array of the caller.
+    Work that has begun is awaited, because it may write to an array of the caller.
     """
-    # Whoever takes it out decides: the thread begins it, or the loop gives it up.
+    # Whoever takes it first decides: the thread begins it, or the loop abandons it.
     held = [work]
 
     def run() -> _Done | None:
@@ -232,7 +230,7 @@ async def in_thread(work: Callable[[], _Done], limit_s: float | None) -> _Done:
         future.cancel()
         raise
     finally:
-        # An error's traceback has this frame, and the future the error.
+        # The error's traceback has this frame, which has the future, which has the error.
         del future
 
 

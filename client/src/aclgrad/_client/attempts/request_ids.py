@@ -1,4 +1,4 @@
-"""The ids under which client and server log a call."""
+"""Request ids, with which client and server log a call."""
 
 import secrets
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ given_id: Final[ContextVar[str | None]] = ContextVar("aclgrad_request_id", defau
 
 
 def new_ids() -> Iterator[str]:
-    """Returns the ids of one client. They begin alike, so that a search of the log finds all of its calls."""
+    """Returns the ids of one client, with a common prefix, so that a search of the log finds all its calls."""
     return map(f"{secrets.token_hex(6)}-{{}}".format, count(1))
 
 

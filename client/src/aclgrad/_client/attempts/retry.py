@@ -1,16 +1,15 @@
-"""When a failed call is made again, and after how long: the one retry layer, without any input or output.
+"""Decides whether, when and where a failed call is retried: the only retry layer, without input or output.
 
-Every call is a pure function, so repeating one is safe. It helps if the server says so by a delay, or if a connection
-was lost; any other failure would only be repeated. A call that reached no server was not sent: it waits for a server,
-and its retries are for what comes then.
+Every call is a pure function, so a retry is safe. It helps if the server names a delay, or if a connection was lost;
+other failures would only recur. A call that reached no server waits for one, which uses none of its retries.
 
-Where several servers can answer, an attempt that hears nothing ends after a third of the time that is left, and the
-call goes to another server. As soon as less than half of its limit is left, or no other server, an attempt has all of
-that: the call may only be slow. A call also moves if it meets a stranger in a list, or a server with another product
-than its own, and once to the front door if it finds nobody among the workers of a host.
+If several servers can answer, a silent attempt ends after a third of the remaining time, and the call fails over to
+another server. An attempt gets all remaining time if that is less than half of the limit, or if there is no other
+server: the call may only be slow. A call also fails over if a server of a list is not an aclgrad server or has another
+product, and once to the front door if none of a host's workers answers.
 
-A repeat in chunks moves all bytes again. It is not begun if less time is left than they took: its error would only be a
-later one. Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
+A retry in chunks sends all bytes again. It is not begun if they took more time than is left: it would only fail later.
+A `RetryBudget` bounds the retries of all calls of a client that no server asked for.
 """
 
 from __future__ import annotations
@@ -43,22 +42,22 @@ if TYPE_CHECKING:
 DEFAULT_RETRIES: Final = 4
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 _MAX_CUTS: Final = 2
-"""A call that was cut because it was slow is cut again, one that a stopping server cut is not: one retry shows it."""
+"""Retry a cut call once: if it was cut because it was slow, it is cut again."""
 _NOBODY: Final = (ServerUnreachableError, MethodNotServedError)
-"""What a call meets where the workers of a host were: nobody, or a stranger."""
+"""Errors where the workers of a host were: no server, or another one."""
 _MISPLACED: Final = (MethodNotServedError, OtherProductError)
-"""What a call meets in a list whose servers are not alike."""
+"""Errors of a wrong server in a list."""
 _SHARE: Final = 1 / 3
-"""Of the time that is left, for an attempt that another server can take over."""
+"""Share of the remaining time for an attempt that can fail over."""
 _SLOW_BYTES_PER_S: Final = 2**20
-"""A connection is not slower, as far as a call that has others to go to can wait."""
+"""A call that can fail over expects at least this speed of a connection."""
 _LAST_SHARE: Final = 1 / 2
-"""Of the limit. With less than that, an attempt is the last: three attempts have 0.33, 0.22 and 0.44 of the limit."""
+"""Share of the limit. An attempt with less left is the last: three attempts have 0.33, 0.22 and 0.44 of the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Bounds how often a call is sent again (`retries`), and for how long it waits for a server (`connect_timeout_s`).
+    """Bounds how often a call is retried (`retries`), and how long it waits for a server (`connect_timeout_s`).
 
     Delays double from `first_delay_s` to `longest_delay_s`; while no server can be reached, to
     `longest_connect_delay_s`.
@@ -78,25 +77,25 @@ class RetryPolicy:
         checked_seconds("connect_timeout_s", self.connect_timeout_s, 0.0)
 
     def start(self, timeout_s: float | None, method: str = "", request_id: str = "") -> Attempts:
-        """Begins a call that has this much time for all of its attempts together; None is without a limit."""
+        """Begins a call with this time limit for all its attempts together; None is no limit."""
         return Attempts(self, timeout_s, method, request_id)
 
     def backoff_s(self, failures: int, longest_s: float) -> float:
-        """Returns a delay of full jitter: clients that failed together do not come back together."""
-        # Beyond 2**32 the bound is reached by any first delay, and a float could not hold the power.
+        """Returns a delay with full jitter, so that clients that failed together do not retry together."""
+        # Any first delay reaches the bound before 2**32, and larger powers would overflow.
         return self.draw() * min(longest_s, self.first_delay_s * 2.0 ** min(failures, 32))
 
 
 class Attempts:
-    """The attempts of one call: how much time the next one has, and whether and when there is a next one.
+    """The attempts of one call: whether and when there is a next one, and its time limit.
 
-    Each retry is a line of the log. `method` and `request_id` name the call.
+    Each retry is logged. `method` and `request_id` name the call.
     """
 
     __slots__ = (
-        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left"),
+        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left_workers"),
         *("_policy", "_progress", "_refusal", "_resends", "_since", "_timeout_s", "_whole_s"),
-        *("counted", "may_move", "method", "request_id", "retries", "server", "trace", "tried"),
+        *("counted", "may_fail_over", "method", "request_id", "retries", "server", "trace", "tried"),
     )
 
     def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
@@ -104,33 +103,33 @@ class Attempts:
         self.request_id = request_id
         self._policy = policy
         self._timeout_s = self._whole_s = timeout_s
-        """`_whole_s` is what this message of the call had at first."""
+        """`_whole_s` is the time limit of this message of the call."""
         self._begin = self._since = policy.clock()
-        """`_since` is when the call began to look for a server."""
+        """`_since` is the time when the call began to look for a server."""
         self._end = None if timeout_s is None else self._since + timeout_s
         self.retries = 0
-        """How often the call was sent again, all of its messages together."""
+        """The retries of all messages of the call."""
         self._resends = 0
         self._cuts = 0
         self._connects = 0
         self._balancing = Balancing.ONE
         self._progress: Progress | None = None
-        """That of the present attempt, if it goes in chunks."""
+        """The progress of the present attempt, if it goes in chunks."""
         self.counted = policy.budget.call()
-        self.may_move = False
-        """Whether another server may take over the present attempt, and the call has a retry of the budget for it."""
+        self.may_fail_over = False
+        """Whether the present attempt may fail over: there are other servers, and it has a retry of the budget."""
         self.tried: set[str] | None = None
-        """The servers that a call which moved has been sent to since; which one was first, gRPC does not say."""
-        self._has_left = False
-        """Whether the call has gone to the front door."""
+        """The servers tried since the first failover; gRPC does not say which one was first."""
+        self._has_left_workers = False
+        """Whether the call has failed over from a host's workers to its front door."""
         self.server: str | None = None
         """The server that has answered, if it named itself."""
         self.trace: CallTrace | None = None
         """The spans of the call, if it is traced."""
         self._refusal = ""
-        """Why there is no further attempt although one might help."""
+        """Why there is no further attempt, although one might help."""
         self._failed: tuple[str, str | None] | None = None
-        """Message and remedy of the attempt before; its error's traceback would keep all arrays in a cycle."""
+        """Message and remedy of the previous error, whose traceback would keep all arrays in a cycle."""
 
     def of_another_message(self) -> Attempts:
         """Begins the attempts of another message, within the same time limit."""
@@ -145,13 +144,13 @@ class Attempts:
         self._since = self._policy.clock()
 
     def time_left_s(self) -> float | None:
-        """Returns what is left of the limit of the whole call; at most 0 where it has passed."""
+        """Returns the remaining time of the whole call; at most 0 once the limit has passed."""
         return None if self._end is None else self._end - self._policy.clock()
 
     def limit_s(self, balancing: Balancing, *, has_others: bool, message_bytes: int = 0) -> float | None:
-        """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over.
+        """Begins an attempt on a channel and returns its time limit: a third of the rest if it may fail over.
 
-        Nobody sees how a message moves, so an attempt has the time that it takes over a slow connection, too.
+        The progress of a message is not visible, so the limit allows for a slow connection.
         """
         self._balancing, self.server, self._progress, self._refusal = balancing, None, None, ""
         left_s = self.time_left_s()
@@ -159,22 +158,22 @@ class Attempts:
         is_last = left_s is not None and self._whole_s is not None and left_s < _LAST_SHARE * self._whole_s
         is_last |= share_s is not None and left_s is not None and share_s > left_s / 2
         self.release()
-        # Taken before, because an attempt that cannot be repeated is not to be cut short.
-        self.may_move = has_others and not is_last and not self.counted.take()
-        return share_s if self.may_move and left_s is not None and left_s > 0 else left_s
+        # Reserved first: an attempt that cannot be retried must not be cut short.
+        self.may_fail_over = has_others and not is_last and not self.counted.take()
+        return share_s if self.may_fail_over and left_s is not None and left_s > 0 else left_s
 
     def follow_chunks(self, limit_s: float | None) -> Progress:
-        """Returns the progress of an attempt in chunks, which is given up if nothing moves for its limit."""
-        self._progress = Progress(limit_s if self.may_move else None, self._end, self._policy.clock)
+        """Returns the progress of an attempt in chunks, which is abandoned if nothing moves within its limit."""
+        self._progress = Progress(limit_s if self.may_fail_over else None, self._end, self._policy.clock)
         return self._progress
 
-    def moves(self, error: AclgradError) -> bool:
-        """Whether an attempt that heard nothing, or met the wrong server of a list, is to be made on another one."""
+    def fails_over(self, error: AclgradError) -> bool:
+        """Whether the call goes to another server, because this one was silent or the wrong one of a list."""
         is_misplaced = self._balancing is Balancing.LISTED and isinstance(error, _MISPLACED)
-        return self.may_move and (is_misplaced or isinstance(error, DeadlinePassedError)) and self._is_in_time()
+        return self.may_fail_over and (is_misplaced or isinstance(error, DeadlinePassedError)) and self._is_in_time()
 
     def _is_in_time(self, delay_s: float = 0.0) -> bool:
-        """Whether an attempt after a delay has the time to move again what this one has moved; notes if it has not."""
+        """Whether an attempt after a delay has time to transfer again what this one has; otherwise notes why not."""
         needed_s = 0.0 if self._progress is None else self._progress.needed_s
         left_s = math.inf if self._end is None else self._end - self._policy.clock() - delay_s
         if needed_s and 0 < left_s <= needed_s:
@@ -182,25 +181,25 @@ class Attempts:
         return left_s > needed_s
 
     def delay_after_s(self, error: AclgradError) -> float | None:
-        """Returns how long to wait before the next attempt, or None where the error is the call's outcome.
+        """Returns the delay before the next attempt, or None if the error is the call's outcome.
 
-        The delay that the server asks for is a minimum. A wait that the time limit would cut short is not begun: the
-        caller learns at once what is wrong, rather than later that it took too long.
+        The server's delay is a minimum. A wait beyond the time limit is not begun, so that the caller gets this error
+        at once instead of a timeout later.
         """
-        if self.moves(error):
+        if self.fails_over(error):
             if isinstance(error, OtherProductError):
-                # Nothing is wrong there, and no server is asked often.
+                # That server is well, and no server is asked often.
                 self.release()
             else:
                 self.counted.use()
             self.tried = self.tried or set()
-            # If nobody is there, the call looks for a server from now on.
+            # If no server is there, the search begins now.
             self._connects, self._since = 0, self._policy.clock()
             self.retries += 1
             return self._elsewhere(error, "another server")
         self.release()
-        if self._balancing is Balancing.WORKERS and isinstance(error, _NOBODY) and not self._has_left:
-            self._has_left = True
+        if self._balancing is Balancing.WORKERS and isinstance(error, _NOBODY) and not self._has_left_workers:
+            self._has_left_workers = True
             return self._elsewhere(error, "the front door")
         now = self._policy.clock()
         is_unreached = isinstance(error, ServerUnreachableError)
@@ -233,7 +232,7 @@ class Attempts:
         return delay_s
 
     def release(self) -> None:
-        """Gives back the retry that an attempt did not need."""
+        """Gives back an unused retry."""
         self.counted.give_back()
 
     def _elsewhere(self, error: AclgradError, where: str) -> float:
@@ -242,13 +241,13 @@ class Attempts:
         return 0.0
 
     def no_delay_after(self, error: AclgradError) -> float:
-        """Returns 0: the call is sent again at once, in the form that the error asks for."""
+        """Counts a retry in the form that the error asks for, which is sent at once."""
         self.retries += 1
         log.debug("%s %s is sent again in another form: %s", self.request_id, self.method, line_of(error))
         return 0.0
 
     def report(self, error: AclgradError | None = None) -> CallReport:
-        """Ends the call with its result or its error, which it logs for those who debug."""
+        """Returns the report of the ended call, and logs it for debugging."""
         seconds = self._policy.clock() - self._begin
         outcome = "ok" if error is None else line_of(error)
         log.debug("%s %s in %.1f ms: %s", self.request_id, self.method, 1e3 * seconds, outcome)
@@ -257,7 +256,7 @@ class Attempts:
         )
 
     def explain(self, error: AclgradError) -> None:
-        """Adds the id of the call; to a passed deadline also the limit, and why the attempt before it failed."""
+        """Adds the call's id to the error; to a passed deadline also the limit and the previous failure."""
         error.request_id = error.request_id or self.request_id
         message = error.message
         if self._refusal:

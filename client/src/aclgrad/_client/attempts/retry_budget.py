@@ -1,4 +1,4 @@
-"""What the retries of one client may add to the load of servers that are in trouble already: in calls and in bytes."""
+"""Bounds the retries of one client, in calls and in bytes, so that they do not overload servers in trouble."""
 
 import threading
 import time
@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Final, Self
 
 SHARE: Final = 0.1
-"""Retries for each call of the last minute, and their bytes for each byte."""
+"""Retries per call of the last minute, and retried bytes per byte."""
 BURST: Final = 100
-"""Retries beyond them, in a minute; more if more calls are under way, each of which a lost connection may have met."""
+"""Further retries in a minute; more if more calls are under way, because all may have lost their connection."""
 BURST_BYTES: Final = 64 * 2**20
-"""Bytes beyond them, or as many as the calls under way have."""
+"""Further bytes, or as many as the calls under way have."""
 PERIOD_S: Final = 60
 
 TOO_MANY_CALLS: Final = (
@@ -32,13 +32,13 @@ class RetryBudget:
         self._clock = clock
         self._lock = threading.Lock()
         self._seconds: deque[list[int]] = deque([[int(clock()), 0, 0]])
-        """The number of each second, and of the calls that began in it, and of their bytes."""
+        """Each second's number, its begun calls, and their bytes."""
         self._call_count = self._call_bytes = 0
         self._under_way = self._bytes_under_way = 0
         self._held = self._held_bytes = 0
-        """Retries that were taken and not yet made."""
+        """Retries that are taken and not yet made."""
         self._retries: deque[tuple[float, int]] = deque()
-        """When retries were made, and how many bytes they sent again."""
+        """The times of retries, and the bytes that they sent again."""
         self._retried_bytes = 0
 
     def call(self) -> "CountedCall":
@@ -52,7 +52,7 @@ class RetryBudget:
             self._count(1, size_bytes)
 
     def resize(self, before: int, after: int) -> None:
-        """Notes that what is under way of a call is smaller now, or larger."""
+        """Notes the new size of a call under way."""
         with self._lock:
             if after > before:
                 self._count(0, after - before)
@@ -77,7 +77,7 @@ class RetryBudget:
             return ""
 
     def use(self, size_bytes: int) -> None:
-        """Notes that a retry which was taken is made now."""
+        """Notes that a taken retry is made now."""
         with self._lock:
             self._held -= 1
             self._held_bytes -= size_bytes
@@ -85,14 +85,14 @@ class RetryBudget:
             self._retried_bytes += size_bytes
 
     def give_back(self, size_bytes: int) -> None:
-        """Gives back a retry that was taken and not made."""
+        """Gives back a taken retry that was not made."""
         with self._lock:
             self._held -= 1
             self._held_bytes -= size_bytes
 
     @property
     def left(self) -> int:
-        """How many retries there are at the moment, if their bytes are few."""
+        """How many retries are left now, if their bytes are few."""
         with self._lock:
             return self._left(self._clock())
 
@@ -130,7 +130,7 @@ class RetryBudget:
 
 
 class CountedCall:
-    """A call in the counts of a budget: under way within `with`, with one retry at a time. For one thread."""
+    """A call as counted by a budget: under way within `with`, with one retry at a time. For one thread."""
 
     __slots__ = ("_budget", "_held_bytes", "_size_bytes")
 
@@ -138,10 +138,10 @@ class CountedCall:
         self._budget = budget
         self._size_bytes = 0
         self._held_bytes: int | None = None
-        """The bytes of the retry that was taken, None if there is none."""
+        """The bytes of the taken retry, None if there is none."""
 
     def of(self, size_bytes: int) -> Self:
-        """Says how many bytes the call has, before it begins."""
+        """Sets the bytes of the call before it begins."""
         self._size_bytes = size_bytes
         return self
 
@@ -155,7 +155,7 @@ class CountedCall:
         self._budget.end(self._size_bytes)
 
     def resize(self, size_bytes: int) -> None:
-        """Says how many bytes the next attempt has."""
+        """Sets the bytes of the next attempt."""
         if size_bytes != self._size_bytes:
             self._budget.resize(self._size_bytes, size_bytes)
             self._size_bytes = size_bytes

@@ -1,4 +1,4 @@
-"""The errors that a client raises for failed calls, without any input or output: both clients share it."""
+"""The errors of failed calls, without input or output: both clients share it."""
 
 import re
 from typing import Any, Final, Protocol
@@ -13,15 +13,15 @@ from aclgrad.errors import AclgradError, ConnectionLostError
 
 _STATUS_DETAILS = "grpc-status-details-bin"
 _WRITE_FAILED = "Internal error from Core"
-"""What grpc.aio says where the server ended a call while its messages were being written."""
+"""grpc.aio's text if the server ended a call while its messages were being written."""
 _UNREACHED = re.compile(r"failed to connect|all backends failing|errors resolving|resolution failed", re.IGNORECASE)
-"""What the core says when no connection could be made; in any other words the call counts as sent."""
+"""The core's texts if no connection could be made; with any other text, the call counts as sent."""
 _UNRESOLVED = re.compile(r"errors resolving|resolution failed", re.IGNORECASE)
-"""What it says if the name of the host has no address."""
+"""The core's text if the name of the host has no address."""
 _UNAUTHORIZED = re.compile(r"response code 407")
-"""What it says if a proxy wants another password, or one at all."""
+"""The core's text if a proxy requires a password, or another one."""
 _TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
-"""For a compressed message the core reports no sizes."""
+"""The core reports no sizes of a compressed message."""
 
 
 _TLS_FAILURE: Final = re.compile(r"SSL_ERROR_SSL|verification check failed", re.IGNORECASE)
@@ -39,7 +39,7 @@ _TLS_CAUSES: Final = (
         "give ca= of the authority that signed it",
     ),
 )
-"""What the core says of a failed handshake, what it means, and what helps."""
+"""The core's texts of failed handshakes, with problem and remedy."""
 _CUT: Final = re.compile(r"socket closed|connection reset|end of tcp stream|broken pipe", re.IGNORECASE)
 
 
@@ -54,7 +54,7 @@ class RpcFailure(Protocol):
 
 
 def error_of(failure: RpcFailure, target: str, *, is_closed: bool, proxy: Proxy | None = None) -> AclgradError:
-    """Returns our exception for a failed call of a client that is open or closed, maybe through a proxy."""
+    """Returns our exception for a failed call of an open or closed client, possibly through a proxy."""
     error = _core_error(failure.code(), failure.details() or "", target, proxy)
     if is_closed and isinstance(error, ConnectionLostError):
         return closed_error(target)
@@ -68,7 +68,7 @@ def error_of(failure: RpcFailure, target: str, *, is_closed: bool, proxy: Proxy 
             ours = errors.from_status(status)
             if ours is not None:
                 return ours
-            # A proxy between, for one, may ask for another attempt too.
+            # A proxy, for example, may ask for another attempt, too.
             error.retry_after_s = errors.retry_delay_s(status)
     return error
 
@@ -79,13 +79,13 @@ def error_of_status(status: status_pb2.Status) -> AclgradError:
 
 
 def closed_error(target: str) -> AclgradError:
-    """Returns the error of a call on a client that is closed."""
+    """Returns the error of a call on a closed client."""
     remedy = "make a new client"
     return errors.CallCancelledError(f"{target}: the client is closed", remedy=remedy)
 
 
 def wrong_loop_error(target: str) -> AclgradError:
-    """Returns the error of a call on a client that another event loop uses."""
+    """Returns the error of a call on another event loop's client."""
     remedy = "make one AsyncClient for each event loop, within the function that asyncio.run is given"
     return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop", remedy=remedy)
 
@@ -97,7 +97,7 @@ def channel_closed_error(target: str) -> AclgradError:
 
 
 def forked_error(target: str) -> AclgradError:
-    """Returns the error of a call in a process that was forked off the client's."""
+    """Returns the error of a call in a process forked off the client's."""
     remedy = "make a client in each process, and start processes by multiprocessing's `spawn` or `forkserver`"
     return errors.WrongProcessError(f"{target}: the client belongs to the process that made it", remedy=remedy)
 
@@ -109,7 +109,7 @@ def not_copyable_error(target: str) -> AclgradError:
 
 
 def unfound_error(target: str, left_s: float | None, source_problem: str) -> AclgradError:
-    """Returns the error of a call for which no host of a list was found, in the time that it had."""
+    """Returns the error of a call for which no host of a list was found in time."""
     if left_s is not None and left_s <= 0:
         return deadline_error(target)
     if source_problem:
@@ -126,17 +126,17 @@ def deadline_error(target: str) -> AclgradError:
 
 
 def unreadable_reply(error: Exception) -> errors.ServerFaultError:
-    """Returns the error of a reply that is not what its method promises."""
+    """Returns the error of a reply that does not fit its method."""
     return errors.ServerFaultError(f"the reply of the server cannot be read: {error}")
 
 
 def hides_a_status(failure: RpcFailure) -> bool:
-    """Whether grpc.aio put a status of its own in place of the one with which the call ended."""
+    """Whether grpc.aio replaced the call's status by one of its own."""
     return failure.details() == _WRITE_FAILED
 
 
 def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy | None) -> AclgradError:
-    """Returns our exception for a status that the gRPC core made, which carries no details of ours."""
+    """Returns our exception for a status of the gRPC core, which has no details of ours."""
     too_large = _TOO_LARGE.search(details)
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and too_large:
         remedy = (
@@ -168,7 +168,7 @@ def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy |
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return deadline_error(target)
     if code is grpc.StatusCode.CANCELLED or details == _WRITE_FAILED:
-        # A server that stops cancels what it has not begun to answer.
+        # A stopping server cancels calls that it has not begun to answer.
         remedy = "if the connection is slow, send less in one call or raise --client-timeout-s of the server"
         what = "the server ended the call and gave no reason: it stops, or a message took too long to arrive"
         return errors.CallCutError(f"{target}: {what}", remedy=remedy)
@@ -179,7 +179,7 @@ def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy |
 
 
 def _proxy_error(details: str, target: str, proxy: Proxy) -> errors.ServerUnreachableError:
-    """Returns the error of a call that found no way through a proxy."""
+    """Returns the error of a call that a proxy failed to pass on."""
     name = f"the proxy {proxy.name} of {proxy.variable}"
     problem = proxy.problem or (_UNRESOLVED.search(details) and f"cannot be looked up: {_cause(details)}")
     if problem:
@@ -191,12 +191,12 @@ def _proxy_error(details: str, target: str, proxy: Proxy) -> errors.ServerUnreac
 
 
 def _cause(details: str) -> str:
-    """Returns why a name cannot be looked up, from what the core says of it."""
+    """Returns why a name cannot be looked up, from the core's text."""
     return details.rstrip("].").rpartition(": ")[2]
 
 
 def _tls_error(details: str, target: str) -> errors.TlsError:
-    """Returns the error of a handshake that failed on this side; the server hears nothing of the reason."""
+    """Returns the error of a handshake that failed on this side; the server does not learn the reason."""
     for sign, problem, remedy in _TLS_CAUSES:
         if sign.lower() in details.lower():
             return errors.TlsError(f"{target}: no TLS connection: {problem}", remedy=remedy)

@@ -1,4 +1,4 @@
-"""From a caller's arguments to tensors, attributes and outputs: the same for calls and for steps of programs."""
+"""From a caller's arguments to tensors, attributes and outputs, for calls and for steps of programs."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -20,7 +20,7 @@ from aclgrad.wire.values import AttributeValue, checked_name
 Input = TensorLike | tuple[int, ...] | TensorType
 """An array, or a tuple of sizes or a type: a tensor of that shape whose values the operator does not read."""
 Inputs = Mapping[str, Input | Sequence[TensorLike] | None]
-"""Inputs by wire name; None for one that is optional and left out, a sequence for a list of tensors."""
+"""Inputs by wire name; None for an omitted optional one, a sequence for a list of tensors."""
 
 _ATTRIBUTES: Final = {spec.name: {each.name: each for each in spec.attributes} for spec in OPERATORS.values()}
 _OPTIONAL: Final = {spec.name: {each.name for each in spec.inputs if each.is_optional} for spec in OPERATORS.values()}
@@ -30,16 +30,16 @@ _LISTS: Final = {
 OUTPUTS: Final = {spec.name: tuple(each.name for each in spec.outputs) for spec in OPERATORS.values()}
 """The names of the outputs by operator."""
 RETURNED: Final = {spec.name: tuple(each.name for each in spec.returned) for spec in OPERATORS.values()}
-"""The names of those that a caller can get."""
+"""The names of the outputs that a caller can get."""
 _LATER: Final = TensorView("", TensorType(DTYPES["float32"], ()))
-"""In place of a tensor whose dtype is not known yet."""
+"""Stands for a tensor whose dtype is not known yet."""
 
 
 def input_tensors(operator: str, inputs: Inputs, tensor_of: Callable[[str, Any], TensorView]) -> tuple[TensorView, ...]:
-    """Returns the tensors of the inputs: `tensor_of` makes those that are no tuples of sizes.
+    """Returns the tensors of the inputs; `tensor_of` makes them from values that are not shapes.
 
-    An input that is None is left out. One that came as a shape has the dtype of the first that did not. A sequence for
-    a list of tensors is an input for each.
+    An input that is None is omitted. A shape has the dtype of the first input that is an array. A sequence for a list
+    of tensors becomes an input for each.
     """
     _check_mapping("inputs", inputs, "input names to arrays or shapes")
     if operator in _LISTS:
@@ -51,7 +51,7 @@ def input_tensors(operator: str, inputs: Inputs, tensor_of: Callable[[str, Any],
         if value is None and name in optional:
             continue
         if isinstance(value, tuple) and all(isinstance(size, (int, np.integer)) for size in value):
-            # Keeps its place: its dtype may be that of an array that comes later.
+            # Keeps its place: a later array may give its dtype.
             tensors[name], shapes[name] = _LATER, value
             continue
         if type(value) is TensorType:
@@ -82,7 +82,7 @@ def _with_lists(inputs: Inputs, lists: Collection[str]) -> Inputs:
 
 
 def array_of_input(name: str, value: TensorLike) -> Array:
-    """Returns the array of an input; raises InvalidFieldError for a value that is none."""
+    """Returns the array of an input; raises InvalidFieldError if it is not an array."""
     return value if type(value) is np.ndarray else as_array(f"inputs[{name}]", value)
 
 
@@ -90,7 +90,7 @@ FormKey = tuple[
     tuple[tuple[str, str, tuple[int, ...]], ...],
     tuple[tuple[str, Hashable, AttributeValue], ...],
 ]
-"""Names, dtypes and shapes of inputs, and names, kinds and values of attributes: calls repeat them."""
+"""The key of inferred outputs: names, dtypes and shapes of inputs, and names, kinds and values of attributes."""
 
 
 def form_key(inputs: Iterable[TensorView], attributes: Mapping[str, AttributeValue]) -> FormKey:
@@ -99,7 +99,7 @@ def form_key(inputs: Iterable[TensorView], attributes: Mapping[str, AttributeVal
 
 
 def _kind(value: AttributeValue) -> Any:
-    """Returns what differs between values that are equal for Python: 1, True and 1.0, and 0.0 and -0.0."""
+    """Returns a key that distinguishes values equal in Python: 1, True and 1.0, and 0.0 and -0.0."""
     if isinstance(value, float):
         return value.hex()
     return tuple(map(type, value)) if isinstance(value, tuple) else type(value)
@@ -107,7 +107,7 @@ def _kind(value: AttributeValue) -> Any:
 
 @lru_cache(4096)
 def output_tensors(operator: str, key: FormKey, wanted: tuple[str, ...]) -> tuple[TensorView, ...]:
-    """Returns names and types of the wanted outputs, none if the call is not legal or the operator not known."""
+    """Returns names and types of the wanted outputs; none if the call is illegal or the operator unknown."""
     types, attributes = key
     inputs = {name: TensorType(DTYPES[dtype], shape) for name, dtype, shape in types}
     try:
@@ -123,7 +123,7 @@ def output_tensors(operator: str, key: FormKey, wanted: tuple[str, ...]) -> tupl
 def destination_of(
     operator: str, out: Outputs | None, wanted: tuple[str, ...], outputs: Sequence[TensorView]
 ) -> Destination:
-    """Returns where the wanted outputs go; raises InvalidFieldError for an `out` that does not fit them."""
+    """Returns the destination of the wanted outputs; raises InvalidFieldError if `out` does not fit them."""
     names = OUTPUTS.get(operator, ())
     if out is None:
         return new_arrays(operator, names, wanted)
@@ -134,13 +134,13 @@ def destination_of(
 
 
 def returned_names(operator: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the names of the outputs of a single call, none for all of them: some only programs have."""
+    """Returns the names of the outputs of a single call, none for all of them: some exist only in programs."""
     returned = RETURNED.get(operator, ())
     return returned if not wanted and returned != OUTPUTS.get(operator, ()) else wanted
 
 
 def wanted_names(outputs: Sequence[str] | None) -> tuple[str, ...]:
-    """Returns the names of the wanted outputs, none for all of them; raises InvalidFieldError for what names none."""
+    """Returns the names of the wanted outputs, none for all of them; raises InvalidFieldError for invalid names."""
     if outputs is None:
         return ()
     if isinstance(outputs, str) or not isinstance(outputs, Sequence) or not outputs:
@@ -150,7 +150,7 @@ def wanted_names(outputs: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | None) -> dict[str, AttributeValue]:
-    """Returns the attributes as plain values; raises InvalidFieldError for one that has no form on the wire."""
+    """Returns the attributes as plain values; raises InvalidFieldError if one has no form on the wire."""
     if attributes is None:
         return {}
     _check_mapping("attributes", attributes, "attribute names to values")
@@ -158,7 +158,7 @@ def plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | No
 
 
 def _check_mapping(field: str, value: object, of: str) -> None:
-    # First the usual: an abstract class takes longer to ask.
+    # The usual types first: isinstance of an abstract class is slower.
     if type(value) is not dict and not isinstance(value, Mapping):
         problem, remedy = f"is a {type(value).__name__}", f"give a mapping from {of}"
         raise InvalidFieldError.at(field, problem, remedy)

@@ -1,4 +1,4 @@
-"""What callers give as tensors, as numpy arrays in the same memory if possible; no framework is imported for it."""
+"""Reads callers' tensors as numpy arrays, in the same memory if possible, without importing a framework."""
 
 import sys
 from typing import Any, Final, Protocol
@@ -27,10 +27,10 @@ _ON_CPU: Final = ("cpu", "None")
 
 
 def as_array(field: str, value: Any) -> Array:
-    """Returns the value as an array; copies only what has no memory that numpy can read.
+    """Returns the value as an array, a copy only if numpy cannot read its memory.
 
     Raises InvalidFieldError, with the call that helps, for a tensor on another device, one that records gradients,
-    masked values, and anything else that is no array.
+    masked values, and anything else that is not an array.
     """
     if type(value) is np.ndarray:
         return value
@@ -47,9 +47,9 @@ def as_array(field: str, value: Any) -> Array:
             return np.from_dlpack(value)
         array = np.asarray(value)
     except InvalidFieldError as error:
-        # A handle of a program says so itself.
+        # A handle of a program has its own error.
         raise InvalidFieldError.at(field, error.violations[0].problem, error.violations[0].remedy) from None
-    except Exception as error:  # whatever the object's own conversion raises
+    except Exception as error:  # of the object's own conversion
         problem, remedy = _explained(value) or (f"is no array: {str(error).rstrip('.')}", "give an array or a shape")
         raise InvalidFieldError.at(field, problem, remedy) from error
     if array.dtype == object:
@@ -59,7 +59,7 @@ def as_array(field: str, value: Any) -> Array:
 
 
 def _explained(value: Any) -> tuple[str, str] | None:
-    """Returns what keeps a tensor from being read, and what helps; None if it is something else."""
+    """Returns why a tensor cannot be read, and the remedy; None if unknown."""
     problems, remedy = [], "give tensor"
     if getattr(value, "requires_grad", False) is True:
         problems.append("records gradients (requires_grad)")

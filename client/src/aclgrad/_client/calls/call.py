@@ -1,4 +1,4 @@
-"""The call of an operator: from a caller's arguments to what is sent, without any input or output."""
+"""The call of an operator: from a caller's arguments to messages, without input or output."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ from aclgrad.wire.messages import OperatorCall, decode_response, encode_request
 from aclgrad.wire.values import checked_name
 
 _INLINE_BYTES: Final = 64 * 2**10
-"""An input of no more bytes goes with the header, unless chunks are so small that the header would be larger."""
+"""Inputs up to this size go with the header, unless chunks are smaller."""
 
 
 class Call(Lender[Array]):
@@ -68,18 +68,17 @@ class Call(Lender[Array]):
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
     ) -> None:
-        """Takes the arguments of `execute`; `outputs` names those that are wanted, by default all.
+        """Takes the arguments of `execute`; `outputs` names the wanted ones, by default all.
 
-        An input that is None is left out. One that came as a shape has the dtype of the first input that is an array.
-        Raises InvalidFieldError if an array or an attribute has no form on the wire, and for an `out` that does not
-        fit.
+        An input that is None is omitted. A shape has the dtype of the first input that is an array. Raises
+        InvalidFieldError if an array or an attribute has no form on the wire, or `out` does not fit.
         """
         if type(operator) is not str:
             checked_name("operator", operator)
         wanted = returned_names(operator, wanted_names(outputs))
         shapes = unsent(requirements.withheld, operator, wanted)
         self.withheld: dict[str, Array] = {}
-        """The caller's arrays of which only the shape is sent."""
+        """The caller's arrays whose shapes alone are sent."""
 
         def tensor_of(name: str, value: TensorLike) -> TensorView:
             array = array_of_input(name, value)
@@ -92,11 +91,11 @@ class Call(Lender[Array]):
         self.operator = operator
         self.sent = OperatorCall(operator, views, plain_attributes(operator, attributes), outputs=wanted)
         self.outputs = output_tensors(operator, form_key(views, self.sent.attributes), self.sent.outputs)
-        """Names and types of the wanted outputs; none where the call is not legal: the server will say why."""
+        """Names and types of the wanted outputs; none if the call is illegal: the server says why."""
         self.size_bytes = size_bytes(views, self.outputs)
         self._requirements = requirements
         self._chunk_bytes: int | None = None
-        """The size of chunks that a refusal led to."""
+        """The size of chunks after a refusal."""
         self.destination = destination_of(operator, out, self.sent.outputs, self.outputs)
         self.destination.check_apart((each.name, each.data) for each in views if each.data is not None)
 
@@ -130,7 +129,7 @@ class Call(Lender[Array]):
         try:
             outputs = decode_response(reply)
             if self.destination is ONE and len(outputs) == 1:
-                # The usual reply, without the steps that several outputs take.
+                # The usual reply, faster than the general way.
                 return array_of_view(outputs[0])
         except ValueError as error:
             raise unreadable_reply(error) from error
@@ -141,7 +140,7 @@ class Call(Lender[Array]):
         return self.chunks_for(self.size_bytes)
 
     def chunks_for(self, size_bytes: int) -> ChunkedProgram[Array] | None:
-        """Returns the call in chunks, or None if so many bytes of tensors go in a message."""
+        """Returns the call in chunks, or None if its tensors fit a message."""
         if self._chunk_bytes is None and size_bytes <= self._requirements.tensor_bytes:
             return None
         chunk_bytes = self._requirements.chunk_bytes
@@ -166,7 +165,7 @@ class Call(Lender[Array]):
         return self if before is None or self._chunk_bytes < before else None
 
     def add_values(self) -> None:
-        """Has the values sent that were withheld; raises InvalidFieldError if `out` overlaps them."""
+        """Adds the withheld values; raises InvalidFieldError if `out` overlaps them."""
         inputs = tuple(
             input_of_array(each.name, self.withheld[each.name]) if each.name in self.withheld else each
             for each in self.sent.inputs
@@ -187,7 +186,7 @@ def _of_one(taken: list[Taken]) -> Array:
 
 
 def copies_much(inputs: Inputs) -> bool:
-    """Whether to make the call would copy more than an event loop should: arrays that are not as the wire has them."""
+    """Whether the call copies more than an event loop should: arrays that are not in the wire's layout."""
     if not isinstance(inputs, Mapping):
         return False
     return any(
@@ -198,6 +197,6 @@ def copies_much(inputs: Inputs) -> bool:
 
 
 def size_bytes(inputs: Iterable[TensorView], outputs: Iterable[TensorView]) -> int:
-    """Returns the larger of what goes each way over the connection."""
+    """Returns the larger number of bytes of both directions."""
     sent = sum(each.data.nbytes for each in inputs if each.data is not None)
     return max(sent, sum(each.type.size_bytes for each in outputs))

@@ -1,4 +1,4 @@
-"""A program in chunks: what is sent, and how the answer is read, without any input or output: both clients share it."""
+"""A program in chunks: its messages and its answer, without input or output: both clients share it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -18,21 +18,21 @@ from aclgrad.wire.programs import StepOutcome
 
 _Result = TypeVar("_Result")
 READY_WAIT_S: Final = 1.0
-"""Without a word from the server, the chunks are sent after this time."""
+"""If the server does not announce that it is ready, the chunks are sent after this time."""
 
 Taken = Any
-"""What came of a step: what its destination made of the outputs, the status, or the error of an `out` that is wrong."""
+"""The outcome of a step: the outputs in their destination, the status, or the error of a wrong `out`."""
 
 
 class Announced(NamedTuple):
-    """The elements of a tensor of the table that go in chunks, and its position there."""
+    """The elements of a tensor sent in chunks, and its position in the table."""
 
     position: int
     data: memoryview
 
 
 class _Arriving(NamedTuple):
-    """A step whose outputs arrive."""
+    """A step whose outputs are arriving."""
 
     number: int
     outputs: tuple[TensorView, ...]
@@ -41,7 +41,7 @@ class _Arriving(NamedTuple):
 
 
 class ChunkedProgram(Generic[_Result]):
-    """A program in chunks: its messages, and those of the answer, each byte of which goes to its place at once."""
+    """A program in chunks: its messages, and the answer's, whose bytes are written to their destination at once."""
 
     method = "ExecuteProgramChunked"
 
@@ -53,29 +53,29 @@ class ChunkedProgram(Generic[_Result]):
         destinations: Sequence[Destination],
         settle: Callable[[list[Taken]], _Result],
     ) -> None:
-        """Takes where the outputs of each step go; `settle` gets what came of each, and returns the result."""
+        """Takes the destination of each step; `settle` gets the outcomes and returns the result."""
         self._header = header
         self._announced = announced
         self._chunk_bytes = chunk_bytes
         self._destinations = destinations
         self._settle = settle
         self._taken: list[Taken] = []
-        """What came of the steps so far; None for one whose outputs arrive."""
+        """The outcomes so far; None for a step whose outputs are arriving."""
         self._steps: list[_Arriving] = []
         self._arrays: list[Array] = []
-        """Those of all outputs in the latest results."""
+        """The bytes of all outputs in the latest results."""
         self._index = 0
         """The output that continues at `_done`."""
         self._done = 0
 
     def messages(self) -> Iterator[bytes]:
-        """Returns the messages, one after the other; raises InvalidFieldError for what the wire cannot hold."""
-        # At once: gRPC does not report to the caller what fails while it asks for messages.
+        """Yields the messages; raises InvalidFieldError if the wire cannot hold one."""
+        # At once: gRPC does not report errors of the message iterator to the caller.
         header = self._header()
         return chain((header,), _chunks(self._announced, self._chunk_bytes))
 
     def take(self, message: bytes) -> None:
-        """Raises ServerFaultError for a message that does not belong here."""
+        """Reads a message of the answer; raises ServerFaultError if it does not belong here."""
         try:
             answer = decode_answer(message)
             if isinstance(answer, Chunk):
@@ -86,7 +86,7 @@ class ChunkedProgram(Generic[_Result]):
             raise unreadable_reply(error) from error
 
     def _begin(self, outcomes: Sequence[StepOutcome]) -> None:
-        """Makes room for the outputs of the steps that come next."""
+        """Prepares the destinations of the next steps."""
         self._check_complete()
         count = len(self._taken) + len(outcomes)
         if count > len(self._destinations):
@@ -104,7 +104,7 @@ class ChunkedProgram(Generic[_Result]):
         try:
             destination.check(outputs)
         except InvalidFieldError as error:
-            # An `out` that does not fit concerns no other step, and its chunks come all the same.
+            # A wrong `out` concerns no other step, and its chunks still arrive.
             self._taken[number] = error
             buffers = (OutputBuffer(),) * len(outputs)
         arrays = [buffer.array_for(output.type) for buffer, output in zip(buffers, outputs, strict=True)]
@@ -133,7 +133,7 @@ class ChunkedProgram(Generic[_Result]):
             self._index, self._done = self._index + 1, 0
 
     def _check_complete(self) -> None:
-        """Raises ServerFaultError unless all bytes of the latest results have come."""
+        """Raises ServerFaultError unless all bytes of the latest results have arrived."""
         if self._arrays:
             self._skip_complete()
             if self._index + 1 < len(self._arrays) or self._bytes_left():
@@ -147,7 +147,7 @@ class ChunkedProgram(Generic[_Result]):
         return sum(array.nbytes for buffer, array in pairs if buffer.copies(array)) > LARGE_BYTES
 
     def result(self) -> _Result:
-        """Returns the result of the whole; raises ServerFaultError where the answer ended early."""
+        """Returns the result of the whole; raises ServerFaultError if the answer ended early."""
         self._check_complete()
         if len(self._taken) < len(self._destinations):
             end = f"after the results of {len(self._taken)} of {len(self._destinations)} steps"

@@ -1,4 +1,4 @@
-"""Where an output goes, and what a reply becomes: a new array, or the caller's `out`."""
+"""Destinations of outputs: new arrays, or the caller's `out`."""
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
@@ -15,16 +15,16 @@ from aclgrad.outputs import OUTPUTS
 from aclgrad.tensors import TensorType, TensorView, array_of_view
 
 Output = Array | SupportsDlpack | memoryview
-"""What an output can be written to: a writable array, or a CPU tensor of another library."""
+"""A destination of an output: a writable array, or a CPU tensor of another library."""
 Outputs = Output | tuple[Output | None, ...]
-"""What all outputs of a call can be written to; None for one that is not wanted, or that goes to a new array."""
+"""Destinations of all outputs of a call; None for an unwanted output, or a new array."""
 
 
 class OutputBuffer:
     """The memory of one output: a new array, or the caller's `out`, which a failed call may leave half-written."""
 
     def __init__(self, out: Output | None = None, field: str = "out") -> None:
-        """Raises InvalidFieldError if nothing can be written to `out`, which the field names."""
+        """Raises InvalidFieldError, which names the field, if `out` cannot be written to."""
         self._out = out
         self.field = field
         self.array = None if out is None else _memory_of(field, out)
@@ -37,12 +37,12 @@ class OutputBuffer:
             raise InvalidFieldError.at(self.field, problem, "give an array of that dtype and shape")
 
     def check_apart(self, name: str, input: Array | memoryview) -> None:
-        """Raises InvalidFieldError if `out` overlaps an input, which another attempt would then send changed."""
+        """Raises InvalidFieldError if `out` overlaps an input: a retry would send changed values."""
         if self.array is not None and np.may_share_memory(self.array, np.asarray(input)):
             raise InvalidFieldError.at(self.field, f"shares memory with inputs[{name}]", "give another array")
 
     def check_apart_from(self, other: "OutputBuffer") -> None:
-        """Raises InvalidFieldError if one of the outputs would be written over the other."""
+        """Raises InvalidFieldError if one output would overwrite the other."""
         if self.array is not None and other.array is not None and np.may_share_memory(self.array, other.array):
             raise InvalidFieldError.at(other.field, f"shares memory with {self.field}", "give another array")
 
@@ -51,17 +51,17 @@ class OutputBuffer:
         return self._result(array_of_view(tensor, self.array))
 
     def array_for(self, type: TensorType) -> Array:
-        """Returns an array for the bytes of an output that comes in pieces; `take` has to get it then."""
+        """Returns an array for the bytes of an output that arrives in pieces; pass it to `take` afterwards."""
         if self.array is not None and self.array.flags.c_contiguous:
             return self.array
         return np.empty(type.shape, type.dtype.numpy)
 
     def copies(self, array: Array) -> bool:
-        """Whether `take` copies this array to where it belongs."""
+        """Whether `take` copies this array."""
         return self.array is not None and array is not self.array
 
     def take(self, array: Array) -> Array:
-        """Returns the output where it belongs; copies it unless it is there."""
+        """Returns the output in its destination; copies it unless it is there."""
         if self.array is not None and self.copies(array):
             self.array[...] = array
         return self._result(array)
@@ -77,19 +77,19 @@ _NEW: Final = OutputBuffer()
 @lru_cache
 def outputs_type(operator: str, names: tuple[str, ...]) -> Callable[..., tuple[Array | None, ...]]:
     """Returns the type of several outputs: a NamedTuple with the names of the outputs."""
-    # A server may have operators that this client does not know.
+    # The server may have operators that this client does not know.
     return OUTPUTS.get(operator) or namedtuple("Outputs", names, rename=True)
 
 
 class Destination:
-    """Takes the outputs of one call: as one array, or as a NamedTuple of several."""
+    """The destination of the outputs of one call: one array, or a NamedTuple of several."""
 
     def __init__(
         self, out: Any = None, names: Sequence[str] = (), wanted: Sequence[str] = (), operator: str = ""
     ) -> None:
-        """Takes the names of all outputs of the operator, none if it is not known, and of those that are wanted.
+        """Takes the names of all outputs of the operator, none if it is unknown, and of the wanted ones.
 
-        Raises InvalidFieldError if nothing can be written to `out`, or to one of its parts for several outputs.
+        Raises InvalidFieldError if `out`, or a part of it, cannot be written to.
         """
         self._operator = operator
         self._names = tuple(names)
@@ -130,7 +130,7 @@ class Destination:
         return cast(Array, self.result(outputs, arrays))
 
     def buffers(self, outputs: Sequence[TensorView]) -> tuple[OutputBuffer, ...]:
-        """Returns the memory of each output; raises ValueError if they are others than those of the call."""
+        """Returns the memory of each output; raises ValueError if they are not the call's."""
         count = len(self._buffers) or max(len(outputs), 1)
         if len(outputs) != count:
             raise ValueError(f"it has {len(outputs)} outputs instead of {count}")
@@ -145,7 +145,7 @@ class Destination:
             buffer.check(output.type)
 
     def check_apart(self, inputs: Iterable[tuple[str, Array | memoryview]]) -> None:
-        """Raises InvalidFieldError if `out` overlaps an input, which another attempt would then send changed."""
+        """Raises InvalidFieldError if `out` overlaps an input: a retry would send changed values."""
         for name, input in inputs if self.is_given else ():
             for buffer in self._buffers:
                 buffer.check_apart(name, input)
@@ -155,7 +155,7 @@ class Destination:
         return [(each.field, each.array) for each in self._buffers if each.array is not None]
 
     def result(self, outputs: Sequence[TensorView], arrays: Sequence[Array]) -> Any:
-        """Returns the only array, or several by the names of their outputs, None for one that is not wanted."""
+        """Returns the only array, or several by the names of their outputs, None for an unwanted one."""
         if len(arrays) == 1 and len(self._names) < 2:
             return arrays[0]
         if not self._names:

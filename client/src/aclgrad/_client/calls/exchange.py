@@ -1,4 +1,4 @@
-"""What goes to a server and comes back, without any input or output: both clients share it."""
+"""A request and its reply, without input or output: both clients share it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -21,12 +21,12 @@ _Reply = TypeVar("_Reply", bound=Message)
 
 
 class Exchange(ABC, Generic[_Result]):
-    """One request and its reply: the method, the bytes, about how many go either way, and how to read the reply."""
+    """One request and its reply: the method, the message, about its bytes either way, and how to read the reply."""
 
     __slots__ = ("size_bytes",)
     method: str
     size_bytes: int
-    """The bytes of the request, or those that `read` copies, whichever are more."""
+    """The larger of the request's bytes and the bytes that `read` copies."""
 
     @property
     @abstractmethod
@@ -35,14 +35,14 @@ class Exchange(ABC, Generic[_Result]):
 
     @abstractmethod
     def read(self, reply: bytes) -> _Result:
-        """Returns what the reply says; raises ServerFaultError for other bytes."""
+        """Returns the content of the reply; raises ServerFaultError if it is not valid."""
 
     def in_chunks(self) -> ChunkedProgram[_Result] | None:
-        """Returns the program that goes in chunks, or None for a message."""
+        """Returns the program to send in chunks, or None for a message."""
         return None
 
     def amend(self, error: AclgradError) -> "Exchange[_Result] | None":
-        """Returns the exchange to make at once instead if the error says what this one lacked, else None."""
+        """Returns the exchange to make at once instead, if the error says what this one lacked; else None."""
         return None
 
 
@@ -67,7 +67,7 @@ class Query(Exchange[_Result]):
 
 def operators_query() -> Query[list["OperatorDescription"]]:
     """Returns the query for the operators that the server serves."""
-    # What describes a server is loaded when it is asked for: most programs only call operators.
+    # Descriptions of servers are loaded on demand: most programs only call operators.
     from aclgrad.descriptions.operators import operators_of
 
     request = pb.ListOperatorsRequest().SerializeToString()
@@ -82,7 +82,7 @@ def status_query() -> Query["ServerStatus"]:
 
 
 def status_message_query() -> Query[pb.GetServerStatusResponse]:
-    """Returns the same query for those who merge the answers of several workers."""
+    """Returns the same query, for callers that merge the answers of several workers."""
     return _status_query(lambda message: message)
 
 

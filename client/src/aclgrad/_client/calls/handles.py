@@ -1,4 +1,4 @@
-"""Handles: the outputs of a program's steps, and what its runs bring, before there are values."""
+"""Handles: outputs of a program's steps, and placeholders, before there are values."""
 
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
@@ -127,7 +127,7 @@ class Handle:
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns the only argument if it is a sequence: both forms are numpy's."""
+    """Returns the only argument if it is a sequence, else all: numpy takes both."""
     if len(arguments) == 1 and isinstance(arguments[0], tuple | list):
         return tuple(arguments[0])
     return arguments

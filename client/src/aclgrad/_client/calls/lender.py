@@ -1,4 +1,4 @@
-"""Exchanges whose tensors may be lent to a server in shared memory, without any input or output."""
+"""Exchanges whose tensors may be lent to a server in shared memory, without input or output."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
@@ -12,19 +12,19 @@ from aclgrad.tensors import TensorType, TensorView
 
 _Result = TypeVar("_Result")
 Key = Hashable
-"""What an exchange calls one of its tensors."""
+"""An exchange's key of one of its tensors."""
 TakeOver = Callable[[Key, TensorView], Array]
 """Returns the array of an output that came in shared memory."""
 
 
 class Lender(Exchange[_Result]):
-    """An exchange whose tensors may be elsewhere than in its message."""
+    """An exchange whose tensors may be outside its message."""
 
     __slots__ = ()
 
     @abstractmethod
     def lendable(self) -> tuple[Mapping[Any, memoryview], Mapping[Any, TensorType]]:
-        """Returns the bytes of the inputs, and the types of the outputs that come back."""
+        """Returns the bytes of the inputs, and the types of the returned outputs."""
 
     @property
     @abstractmethod
@@ -37,8 +37,8 @@ class Lender(Exchange[_Result]):
 
     @abstractmethod
     def read_from(self, reply: bytes, take_over: TakeOver | None) -> _Result:
-        """Returns what the reply says, whose outputs may be in shared memory."""
+        """Returns the content of the reply, whose outputs may be in shared memory."""
 
     @abstractmethod
     def chunks_for(self, size_bytes: int) -> ChunkedProgram[_Result] | None:
-        """Returns the exchange in chunks, or None if so many bytes of tensors go in a message."""
+        """Returns the exchange in chunks, or None if this many bytes of tensors fit a message."""

@@ -1,23 +1,23 @@
-"""Placeholders: inputs of a program whose arrays each run brings."""
+"""Placeholders: inputs of a program whose arrays are given to each run."""
 
 from aclgrad.sources import InMessage
 from aclgrad.tensors import DType, TensorType
 
 
 class Placeholder:
-    """Stands in the table of a program for an array of this type. Each one is another, whatever its type."""
+    """Stands in the table of a program for an array of this type. Each is distinct, whatever its type."""
 
     __slots__ = ("number", "place", "size_bytes", "source", "type")
 
     def __init__(self, number: int, type: TensorType, place: str = "") -> None:
         self.number = number
-        """Its position among those of its program."""
+        """Its position among the program's placeholders."""
         self.type = type
         self.place = place
-        """Where the caller made it; empty if nobody is told."""
+        """Where the caller made it; may be empty."""
         self.size_bytes = type.size_bytes
         self.source = InMessage(self.size_bytes)
-        """Its bytes in a message, which are not here."""
+        """The number of its bytes in a message."""
 
     @property
     def dtype(self) -> DType:
@@ -28,5 +28,5 @@ class Placeholder:
 
     @property
     def told(self) -> str:
-        """Which one it is, its type, and where it was made."""
+        """Its name, its type, and where it was made."""
         return f"{self}, {self.type}{self.place and f' of {self.place}'}"

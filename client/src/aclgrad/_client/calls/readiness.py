@@ -1,4 +1,4 @@
-"""The wait for a server that takes calls, without any input or output: both clients share it."""
+"""The wait for a ready server, without input or output: both clients share it."""
 
 import time
 from typing import Final
@@ -8,7 +8,7 @@ from aclgrad._client.reports import log
 from aclgrad.errors import AclgradError, DeadlinePassedError, RetryableError
 
 _PROBE_S: Final = 5.0
-"""One probe takes no longer, so that a server that does not answer is asked again."""
+"""Time limit of one probe; a silent server is asked again."""
 _FIRST_DELAY_S: Final = 0.05
 _LONGEST_DELAY_S: Final = 0.5
 _SERVING: Final = "SERVING"
@@ -20,7 +20,7 @@ HEALTH: Final = Query("/grpc.health.v1.Health/Check", b"", lambda reply: _STATUS
 
 
 class Readiness:
-    """What the probes of a server have seen, and when the next one is due."""
+    """The results of probes of a server, and the time of the next one."""
 
     def __init__(self, target: str, timeout_s: float | None) -> None:
         self._target = target
@@ -30,13 +30,13 @@ class Readiness:
         self._seen = ""
 
     def probe_s(self) -> float:
-        """Returns how long the next probe may take."""
+        """Returns the time limit of the next probe."""
         return _PROBE_S if self._end is None else max(0.0, min(_PROBE_S, self._end - time.monotonic()))
 
     def delay_after(self, seen: str | AclgradError) -> float | None:
-        """Returns when to ask again after this status or failure, or None if the server is ready.
+        """Returns the delay of the next probe after this status or failure, or None if the server is ready.
 
-        Raises DeadlinePassedError that says what was seen last, and an error that another probe cannot change.
+        Raises DeadlinePassedError that says what was seen last, or an error that another probe cannot change.
         """
         if seen == _SERVING:
             return None

@@ -1,4 +1,4 @@
-"""What servers have asked of the messages of one client, without any input or output: both clients share it."""
+"""Requirements of servers on one client's messages, without input or output: both clients share it."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -9,16 +9,16 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_REST_BYTES
 
 LARGE_BYTES: Final = 2**20 + 2**12
-"""More bytes are not copied on an event loop, and may not fit into the buffers of a connection: a tensor of 1 MiB is
-not large with what describes it."""
+"""Larger messages are not copied on an event loop, and may not fit a connection's buffers. A tensor of 1 MiB with its
+header is not large."""
 CHUNKED_ABOVE_BYTES: Final = 8 * 2**20
-"""Calls with more bytes of tensors either way go in chunks, which are faster, whatever the limit of a message is."""
+"""Calls with more bytes of tensors in either direction go in chunks, which are faster, whatever the message limit."""
 MAX_MESSAGE_BYTES: Final = 2**31 - 1
-"""What protobuf can hold at most."""
+"""Protobuf's limit of a message."""
 _MOST_INLINE_BYTES: Final = 4 * 2**20
-"""Each small tensor in a chunk of its own would take longer: 240 of 16 KiB take 80 ms more."""
+"""Small tensors together in one message: in chunks of their own, 240 of 16 KiB take 80 ms longer."""
 _CHUNK_FIELDS_BYTES: Final = 64
-"""Bytes of a chunk's message beside its data, at most."""
+"""Most bytes of a chunk's message beside its data."""
 Withheld = Mapping[str, Mapping[str, Collection[str]]]
 """By operator, the inputs of which a server may need only the shape, and the outputs that depend on their values; none
 if the operator never reads them.
@@ -31,7 +31,7 @@ _UNREAD: Final[Withheld] = {
 
 
 def unsent(withheld: Withheld, operator: str, wanted: Collection[str]) -> Collection[str]:
-    """Returns the inputs of a call whose shape is sent alone; an empty collection of wanted outputs stands for all."""
+    """Returns the inputs of a call to send as shapes; no wanted outputs stand for all."""
     names = withheld.get(operator)
     if not names:
         return ()
@@ -39,30 +39,30 @@ def unsent(withheld: Withheld, operator: str, wanted: Collection[str]) -> Collec
 
 
 class Requirements:
-    """The inputs whose values are sent, and the bytes that one message may have, either way.
+    """The inputs whose values are sent, and the most bytes of one message in either direction.
 
-    The client does not ask a server, which would cost a round trip: a server refuses a call and says why, and the
-    client keeps that. One target may stand for several servers, so what one of them asked for holds for the whole
-    client from then on. Threads share it: each change is of one entry or number.
+    The client does not ask a server, which would cost a round trip: it learns from refusals. One target may stand for
+    several servers, so a requirement of one holds for all from then on. Threads share it: each change is of one entry
+    or number.
     """
 
     def __init__(self, max_message_bytes: int, *, shape_only: bool) -> None:
         """Raises InvalidSettingError unless the size is 1 to 2**31 - 1."""
         self.withheld = dict(_UNREAD) if shape_only else {}
-        """What is sent as a shape, even where there is an array."""
+        """The inputs sent as shapes, even if there is an array."""
         self._set_bytes(checked_integer("max_message_bytes", max_message_bytes, 1, MAX_MESSAGE_BYTES))
 
     def _set_bytes(self, message_bytes: int) -> None:
         self.message_bytes = message_bytes
         self.tensor_bytes = min(CHUNKED_ABOVE_BYTES, max(message_bytes - MAX_REST_BYTES, message_bytes // 2))
-        """The bytes of tensors that one call may send or fetch as a message; with more it goes in chunks."""
+        """The most bytes of tensors that one call may send or fetch in a message; larger calls go in chunks."""
         self.chunk_bytes = max(1, min(DEFAULT_CHUNK_BYTES, message_bytes - _CHUNK_FIELDS_BYTES))
         """The bytes of a tensor in one chunk."""
         self.inline_bytes = min(_MOST_INLINE_BYTES, max(self.chunk_bytes, message_bytes // 4))
         """The bytes of small tensors that go with the header of a program in chunks."""
 
     def require_values(self, operator: str) -> None:
-        """Remembers that a server wants the values of every input."""
+        """Notes that a server wants the values of every input."""
         self.withheld.pop(operator, None)
 
     def learn(self, error: AclgradError) -> bool:

@@ -1,4 +1,4 @@
-"""Views of elements that are not here: shapes, offsets and strides, as numpy has them for arrays."""
+"""Views of handles, without elements: shapes, offsets and strides as in numpy."""
 
 import operator
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ _ITEMS = "give integers, slices with steps of at least 1, ... and None"
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """Which of a tensor's elements a view has: its offset and its strides count elements, and none is negative.
+    """The elements of a view: offset and strides count elements and are not negative.
 
-    Methods are those of a numpy array that make views. They raise InvalidFieldError for a view that there is not.
+    Its methods are numpy's that make views; they raise InvalidFieldError for an impossible view.
     """
 
     shape: tuple[int, ...]
@@ -55,7 +55,7 @@ class Strided:
         return Strided(sizes, strides, self.offset)
 
     def _sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the shape with the size that -1 stands for."""
+        """Returns the shape with -1 replaced by its size."""
         count, known = _product(self.shape), _product(size for size in shape if size != -1)
         if shape.count(-1) == 1 and known:
             shape = tuple(count // known if size == -1 else size for size in shape)
@@ -64,7 +64,7 @@ class Strided:
         return shape
 
     def _runs(self) -> list[tuple[int, int]]:
-        """Returns size and stride of the fewest axes that read the elements in the same order."""
+        """Returns size and stride of the fewest axes with the same order of elements."""
         runs: list[tuple[int, int]] = []
         for size, stride in zip(self.shape, self.strides, strict=True):
             if size == 1:
@@ -96,7 +96,7 @@ class Strided:
             if isinstance(item, slice):
                 chosen = _range(item, size)
                 shape.append(len(chosen))
-                # A step past the end may be larger than the wire holds.
+                # A step past the end may be too large for the wire.
                 strides.append(stride * chosen.step if len(chosen) > 1 else 0)
                 offset += stride * chosen.start if chosen else 0
             else:
@@ -127,7 +127,7 @@ def _position(item: Any, size: int) -> int:
 
 
 def _split(runs: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[int, ...] | None:
-    """Returns the strides with which axes of these sizes read the runs, or None if there are none."""
+    """Returns the strides of axes of these sizes over the runs, or None if there are none."""
     left = list(reversed(runs))
     strides = []
     for size in sizes:

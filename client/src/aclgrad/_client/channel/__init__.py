@@ -1,1 +1,1 @@
-"""Which servers a target stands for, and the gRPC channels to them."""
+"""The servers behind a target, and the gRPC channels to them."""

@@ -1,6 +1,6 @@
-"""How a client finds out which servers there are and which of them answer: names, checks, the workers of a host.
+"""Discovery of servers: looks names up, checks which servers answer, and finds the workers of a host.
 
-Nothing here is input or output: a `Network` does it, for threads or for tasks.
+There is no input or output here: a `Network` does that, for threads or for tasks.
 """
 
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.reports import log
 
 MOST_NAMED: Final = 64
-"""Servers of a `dns:` target that are checked; of more, a second attempt hardly meets the one that says nothing."""
+"""Checked servers of a `dns:` target; with more, a second attempt hardly meets the silent one."""
 _FIRST_WAIT_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 60.0
-"""Until servers that were left out are checked again."""
+"""Time until excluded servers are checked again."""
 
 
 class Discovery:
-    """Looks for the servers of one client, one look at a time, and has its channels lead to those that answer."""
+    """Discovers the servers of one client, one discovery at a time, and points its channels at those that answer."""
 
     def __init__(self, channels: ChannelPool, network: Network) -> None:
         self._channels = channels
         self._network = network
         self._servers = channels.servers
         self._known: Endpoints | None = None
-        """All servers that are known, those that were left out included."""
+        """All known servers, excluded ones included."""
         self._unnamed_since: float | None = None
-        """Since when no names have been looked up because calls waited."""
+        """Since when no names have been looked up, because calls waited."""
         self._wait_s = _FIRST_WAIT_S
 
     async def run(self) -> None:
-        """Looks for the servers, and changes to a channel to them if they are others than before."""
+        """Discovers the servers, and opens a channel to them if they have changed."""
         channels = self._channels
         is_awaited = channels.begin_look(self._network)
         front = channels.front
@@ -46,10 +46,10 @@ class Discovery:
             channels.end_discovery()
 
     async def _check_list(self, *, is_awaited: bool) -> None:
-        """Looks names up again, and leaves out servers that say nothing, or that they are of another kind.
+        """Looks names up again, and excludes silent and wrong servers.
 
-        A call that waits has only servers asked, and no name servers. But servers may have moved while every call
-        meets a stranger: names are looked up in the end.
+        While a call waits, only servers are asked, and no name servers. If servers have moved and every call meets a
+        wrong one, names are still looked up after a while.
         """
         channels, now = self._channels, self._channels.clock()
         since = self._unnamed_since
@@ -66,7 +66,7 @@ class Discovery:
             channels.source_problem = ""
             endpoints = self._servers.listed_endpoints(found)
             if endpoints is None:
-                # The name servers may not answer: what was found before stays.
+                # If the name servers do not answer, the earlier result stays.
                 return
             self._known = endpoints
             if before is None:
@@ -79,42 +79,42 @@ class Discovery:
             answers = dict.fromkeys(self._known.addresses, Answer.HERE)
         else:
             answers = await self._network.check(self._known, channels.heard)
-        present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.STRANGER)]
+        present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.WRONG_SERVER)]
         await self._change_to(self._known, present, answers)
         if not with_names:
             channels.discover_in(PAUSE_S)
 
     async def _check_workers(self, known: Endpoints) -> bool:
-        """Leaves out workers that do not answer to the host's id; returns whether one does, or may yet."""
+        """Excludes workers that do not answer to the host's id; returns whether one does, or still may."""
         channels = self._channels
         answers = await self._network.check(known, channels.heard)
         if Answer.HERE not in answers.values():
             if Answer.SILENT not in answers.values():
                 return False
-            # No call, and so no token, goes to a stranger.
-            channels.present = known.only([each for each in answers if answers[each] is not Answer.STRANGER])
+            # No call, and so no token, goes to a wrong server.
+            channels.present = known.only([each for each in answers if answers[each] is not Answer.WRONG_SERVER])
             channels.discover_in(PAUSE_S)
             return True
         used = channels.current.endpoints.addresses if channels.current is not None else ()
         present = [
             each
             for each, answer in answers.items()
-            # As long as the host lives, it holds the ports that it had.
+            # A running host keeps its ports.
             if answer is Answer.HERE or (answer is Answer.UNREACHABLE and each in used)
         ]
         return await self._change_to(known, present, answers)
 
     async def _change_to(self, known: Endpoints, present: Sequence[str], answers: dict[str, Answer]) -> bool:
-        """Changes to these of all servers, and has the others checked later; returns whether calls go there."""
+        """Switches to these of all servers, and schedules a check of the others; returns whether calls go there."""
         channels = self._channels
         missing = [each for each in answers if each not in present]
         if not present:
-            # It is rather this side that hears nobody, and new connections would not help.
+            # Probably this side hears nobody, and new connections would not help.
             present, missing = list(answers), []
             channels.suspect = None
         channels.present = endpoints = known.only(present)
         if not missing and self._servers.dns_name and self._servers.endpoints:
-            # gRPC follows the name again.
+            # gRPC resolves the name again.
             endpoints = self._known = self._servers.endpoints
         is_changed = await channels.change(self._network, endpoints)
         if not missing and channels.left_out and not is_changed:
@@ -131,7 +131,7 @@ class Discovery:
         return is_changed
 
     async def _ask(self, front: Channel) -> None:
-        """Asks at the front door which workers the host has, and goes to those that can be reached."""
+        """Asks the front door for the host's workers, and switches to the reachable ones."""
         channels = self._channels
         self._known = channels.present = None
         host = await self._network.ask(front)
@@ -139,7 +139,7 @@ class Discovery:
         if host is None or not workers:
             channels.use(self._network, front)
             if host is None:
-                # The next call that succeeds has it asked again.
+                # It is asked again after the next successful call.
                 channels.is_asked = False
             else:
                 channels.has_unreached = False
@@ -148,7 +148,7 @@ class Discovery:
         if found.numbers and await self._go_to(workers, found, host.id):
             channels.has_unreached = False
             return
-        # They may only have been slow to answer.
+        # They may only have been slow.
         self._known = None
         channels.use(self._network, front)
         if not channels.has_unreached:
@@ -158,9 +158,9 @@ class Discovery:
         self._look_later()
 
     async def _go_to(self, workers: Sequence[str], found: Found, host_id: str) -> bool:
-        """Goes to the first number of each worker that answers; returns whether calls go there.
+        """Switches to the first address of each worker that answers; returns whether calls go there.
 
-        One is enough, and which of them is another host or family shows only here.
+        One worker is enough. Only here it shows whether an address belongs to another host or family.
         """
         endpoints = self._servers.worker_endpoints(found, host_id)
         answers = await self._network.check(endpoints, self._channels.heard)

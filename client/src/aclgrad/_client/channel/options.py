@@ -1,4 +1,4 @@
-"""What a channel of gRPC is made with, and the channel that a caller made."""
+"""Options of a gRPC channel, and checks of a caller's own channel."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -12,17 +12,17 @@ from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 ChannelOption = tuple[str, int | str]
 
 OWN_CHANNEL: Final = "your channel"
-"""What the messages of errors name as the target: a channel does not tell its own."""
+"""The target's name in errors: a channel does not reveal its own."""
 OWN_CHANNEL_DEFAULTS: Final[Mapping[str, Any]] = {
     "target": DEFAULT_TARGET,
     "channel_options": [],
     "credentials": None,
 }
-"""The settings that such a channel has of its own, and what they are where nobody gave them."""
+"""The settings that a caller's channel already has, and their defaults."""
 
 
 def checked_options(options: Iterable[ChannelOption]) -> list[ChannelOption]:
-    """Returns the options as a list; raises InvalidSettingError unless they are pairs of a name and what gRPC takes."""
+    """Returns the options as a list; raises InvalidSettingError unless they are pairs that gRPC takes."""
     if isinstance(options, Mapping | str | bytes) or not isinstance(options, Iterable):
         raise _refused_options(f"a {type(options).__name__}")
     return [_checked_option(each) for each in options]
@@ -33,10 +33,10 @@ def _checked_option(pair: Any) -> ChannelOption:
         name, value = pair
     except (TypeError, ValueError):
         raise _refused_options(f"a list with a {type(pair).__name__}") from None
-    # gRPC takes a float for an address in memory.
+    # gRPC would take a float for a pointer.
     fits = -(2**31) <= value < 2**31 if isinstance(value, int) else isinstance(value, str) and value.isprintable()
     if not (fits and isinstance(name, str) and name.isascii()):
-        # Text is not repeated: that of a proxy may hold a password.
+        # Text is not repeated, because a proxy's may hold a password.
         shown = repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
         raise _refused_options(f"a list with ({name!r}, {shown})")
     return name, value
@@ -62,17 +62,17 @@ def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOptio
         "grpc.max_receive_message_length": max_message_bytes,
         # Only this library knows which failures are safe to retry; the core would retry on its own.
         "grpc.enable_retries": 0,
-        # A peer that vanished without a word, behind a NAT or in a dead pod, is noticed within the sum of the two; idle
-        # channels are kept alive too: otherwise the first call after a pause would meet the dead connection.
+        # A vanished peer, behind a NAT or in a dead pod, is noticed within the sum of the two. Idle channels too:
+        # otherwise the first call after a pause would meet the dead connection.
         "grpc.keepalive_time_ms": 30_000,
         "grpc.keepalive_timeout_ms": 10_000,
         "grpc.keepalive_permit_without_calls": 1,
-        # By default the core stops pinging after two pings without data: when nothing else shows that the peer lives.
+        # By default the core stops after two pings without data, although only pings show that an idle peer lives.
         "grpc.http2.max_pings_without_data": 0,
-        # Replicas come and go: the core would look for them every 30 s at most.
+        # Replicas come and go, and the core's default is one look-up in 30 s.
         "grpc.dns_min_time_between_resolutions_ms": 5_000,
-        # Between two attempts to connect every call fails with the error of the first: the pause is far shorter than
-        # the time for which a call waits for a connection. One attempt takes 5 s at most.
+        # Between two attempts to connect, every call fails with the first one's error, so the pause is far shorter than
+        # a call's wait for a connection. One attempt takes at most 5 s.
         "grpc.initial_reconnect_backoff_ms": 200,
         "grpc.max_reconnect_backoff_ms": 1_000,
         "grpc.min_reconnect_backoff_ms": 5_000,

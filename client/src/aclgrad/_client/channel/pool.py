@@ -1,15 +1,15 @@
-"""The channels of one client: which of them a call uses, when servers are to be looked for, when a channel is closed.
+"""The channels of one client: which one a call uses, when servers are discovered, when a channel is closed.
 
-A client of one server begins at its front door. After its first success it asks which workers the server's host has,
-and goes to them by a second channel, on which gRPC chooses. Before a call goes to a worker, the worker has answered to
-the host's id: at first, and again after a pause in which the host could have ended and others have taken its ports.
+A client of one server begins at its front door. After its first success it asks for the workers of the server's host,
+and opens a second channel to them, on which gRPC chooses. A worker has to answer to the host's id before it gets calls,
+and again after a pause in which the host could have ended and others have taken its ports.
 
-A call that heard nothing goes to one server after the other by channels of its own, and to none of these twice.
+After a silent attempt, a call fails over to one server after the other by channels of its own, to each once.
 
-A client of a `dns:` target leaves the name to gRPC. Only if a server says nothing does it look the name up by itself,
-and call the others by numbers until all answer again.
+A client of a `dns:` target leaves the name to gRPC. Only if a server is silent, it looks the name up by itself and
+calls the others by address until all answer again.
 
-Nothing here is input or output: a `Network` does it, for threads or for tasks.
+There is no input or output here: a `Network` does that, for threads or for tasks.
 """
 
 import math
@@ -31,11 +31,11 @@ from aclgrad.errors import (
 )
 
 IDLE_S: Final = 2.0
-"""A client that made no call for so long does not know whether the ports of its workers are still theirs."""
+"""After this long without calls, a client checks whether the ports of its workers are still theirs."""
 PAUSE_S: Final = 1.0
-"""Between two discoveries that lost connections lead to."""
+"""Between two discoveries after lost connections."""
 ASK_AGAIN_S: Final = 5.0
-"""After which a function is asked again which servers there are, while calls are made."""
+"""A function that names servers is asked again after this time, while calls are made."""
 
 
 class ChannelPool:
@@ -50,15 +50,15 @@ class ChannelPool:
         self._lock = threading.Lock()
         self._open: set[Channel] = set()
         self.front: Channel | None = None
-        """The channel to the only target, while others may be in use."""
+        """The channel to the target itself; calls may use others."""
         self.current: Channel | None = None
         """The channel that calls use; None until names have been looked up."""
         self.suspect: Channel | None = None
-        """The latest channel on which a call heard nothing: one of its connections may be half open."""
+        """The latest channel with a silent attempt: one of its connections may be half open."""
         self._is_verified = True
-        """Whether the workers are known to be the same as when they were asked."""
+        """Whether the workers are known to be unchanged since they were asked."""
         self.is_asked = False
-        """Whether the host at the front door was asked for its workers, or is about to be."""
+        """Whether the host was asked for its workers, or is about to be."""
         self._is_discovering = self._is_closed = False
         self._due_at: float | None = None
         self._is_awaited = False
@@ -67,17 +67,16 @@ class ChannelPool:
         self.present: Endpoints | None = None
         """The servers that answered when they were last checked."""
         self.heard: set[str] = set()
-        """Those that have answered the check under way, which waits for a silent one for a second."""
+        """The servers that have answered the current check, which waits a second for silent ones."""
         self._here: set[str] = set()
-        """Those that answered the check before."""
+        """The servers that answered the previous check."""
         self.left_out: list[str] = []
         self.has_unreached = False
-        """Whether the host at the front door has workers that this client does not reach."""
+        """Whether the host has workers that this client cannot reach."""
         self.source_problem = ""
-        """Why the function that names the servers named none when it was asked last."""
+        """Why the user's function named no servers last time."""
 
     def start(self, channel: Channel) -> None:
-        """Begins with a channel to the target."""
         with self._lock:
             self._open.add(channel)
             self.current = channel
@@ -87,9 +86,9 @@ class ChannelPool:
                 self.present = channel.endpoints
 
     def take(self, tried: set[str] | None = None) -> Channel | None:
-        """Returns the channel for a call, which `give_back` gets; None if nobody has looked the names up.
+        """Returns the channel for a call, to be returned to `give_back`; None if names have to be looked up first.
 
-        For a call that has moved, that leads to one server that is not among those it `tried`, and is added to them.
+        After a failover, it leads to one server that is not in `tried`, and is added there.
         """
         now = self.clock()
         with self._lock:
@@ -111,7 +110,7 @@ class ChannelPool:
             return channel
 
     def _open_other(self, tried: set[str]) -> Channel | None:
-        """Opens a channel for one call to one server, which is closed with the call; None if all have been tried."""
+        """Opens a channel to one server for one call; None if all have been tried."""
         present = self.present
         others = _untried(present, tried)
         if present is None or not others or self._is_closed:
@@ -125,45 +124,45 @@ class ChannelPool:
         return channel
 
     def has_others(self, channel: Channel, tried: set[str] | None) -> bool:
-        """Whether another server may answer where this one does not; `tried` is None unless the call has moved."""
+        """Whether another server may answer instead; `tried` is None before the first failover."""
         if channel is self.front and self.has_unreached:
-            # A new connection may lead to another of its workers.
+            # A new connection may reach another worker.
             return True
         if tried is not None:
             return bool(_untried(self.present, tried))
         if channel.endpoints.balancing is Balancing.ONE:
             return self.current is not channel
-        # Of a name, gRPC alone knows how many servers it has.
+        # Only gRPC knows how many servers a name has.
         return len(channel.endpoints.addresses) != 1
 
     def succeeded(self, channel: Channel) -> None:
-        """Notes the success of a call: the first is when the host is asked for its workers."""
+        """Notes the success of a call; after the first one, the host is asked for its workers."""
         if not self.is_asked and self.servers.host is not None and channel is self.front:
             with self._lock:
                 self.is_asked, self._due_at = True, max(self.clock(), self._discovered_at + PAUSE_S)
 
-    def failed(self, channel: Channel, error: AclgradError, *, moves: bool) -> None:
-        """Notes the failure of a call, which may be a reason to check its server."""
+    def failed(self, channel: Channel, error: AclgradError, *, fails_over: bool) -> None:
+        """Notes the failure of a call, which may lead to a check of its server."""
         if isinstance(error, OtherProductError) and _untried(self.present, set()):
-            # It is well, and there is nothing to check before the call goes to another.
+            # The server is well: nothing to check before the failover.
             return
-        if moves:
+        if fails_over:
             if self.servers.dns_name or _untried(self.present, set()) or self.has_unreached:
                 self._is_awaited = True
                 if not channel.is_retired:
                     self.suspect = channel
                 self.discover_in(0.0)
         elif isinstance(error, ConnectionLostError | MethodNotServedError | DeadlinePassedError):
-            has_left = isinstance(error, ServerUnreachableError | MethodNotServedError)
-            if has_left and channel.endpoints.balancing is Balancing.WORKERS:
-                # There is nobody, or a stranger.
+            left_workers = isinstance(error, ServerUnreachableError | MethodNotServedError)
+            if left_workers and channel.endpoints.balancing is Balancing.WORKERS:
+                # No server is there, or a wrong one.
                 with self._lock:
                     self._is_verified &= self.current is not channel
             if self.is_asked or self.servers.listed or self.left_out:
                 self.discover_in(max(0.0, self._discovered_at + PAUSE_S - self.clock()))
 
     def abandon(self, channel: Channel) -> None:
-        """Has later calls use another channel to the same servers, because one was left amid its locks."""
+        """Replaces a channel, whose locks may be held for ever, for later calls to the same servers."""
         with self._lock:
             if channel.is_retired or self._is_closed:
                 return
@@ -175,19 +174,19 @@ class ChannelPool:
             self.suspect = None if self.suspect is channel else self.suspect
 
     def give_back(self, channel: Channel) -> bool:
-        """Ends a call; returns whether its channel is to be closed now."""
+        """Ends a call; returns whether to close its channel now."""
         with self._lock:
             channel.calls -= 1
             return self._is_done(channel)
 
     @property
     def is_discovery_due(self) -> bool:
-        """Whether there is something to discover now, and nobody does."""
+        """Whether a discovery is due and not under way."""
         due_at = self._due_at
         return due_at is not None and not self._is_discovering and self.clock() >= due_at
 
     def begin_discovery(self) -> bool:
-        """Returns whether the caller is the one that has to look for servers, and then to `end_discovery`."""
+        """Returns whether the caller has to discover servers, and then call `end_discovery`."""
         with self._lock:
             if self._is_discovering or self._due_at is None or self._is_closed:
                 return False
@@ -195,7 +194,7 @@ class ChannelPool:
             return True
 
     def begin_look(self, network: Network) -> bool:
-        """Gets ready for a look at the servers; returns whether a call waits for it."""
+        """Prepares a check of the servers; returns whether a call waits for it."""
         self._here, self.heard = self.heard, set()
         if self.suspect is not None and self.suspect is self.front:
             self._renew_front(network, self.front)
@@ -210,22 +209,22 @@ class ChannelPool:
             self.discover_in(ASK_AGAIN_S)
 
     def discover_in(self, delay_s: float) -> None:
-        """Has a discovery due then, unless one is due before."""
+        """Schedules a discovery, unless one is due before."""
         at = self.clock() + delay_s
         with self._lock:
             self._due_at = at if self._due_at is None else min(self._due_at, at)
 
     def close(self) -> list[Channel]:
-        """Returns the channels to close; those that are opened later are closed at once."""
+        """Closes the pool: returns the channels to close; later ones are closed at once."""
         with self._lock:
             self._is_closed = True
             channels, self._open = list(self._open), set()
             return channels
 
     async def change(self, network: Network, endpoints: Endpoints) -> bool:
-        """Changes to these servers, unless calls go to them already; returns whether calls go there now.
+        """Switches to these servers, unless calls go to them already; returns whether calls go there now.
 
-        A server that is well although a call heard nothing of it gets a new connection.
+        A server that is well despite a silent attempt gets a new connection.
         """
         current = self.current
         if current is not None and current is not self.suspect and current.endpoints.has_same_servers(endpoints):
@@ -242,7 +241,7 @@ class ChannelPool:
         return True
 
     def _renew_front(self, network: Network, before: Channel) -> None:
-        """Has the front door take a new connection, which may be another worker's: on this one a call heard nothing."""
+        """Reconnects to the front door after a silent attempt; the new connection may be to another worker."""
         channel = self._open_to(before.endpoints.apart())
         with self._lock:
             self._open.add(channel)
@@ -252,10 +251,10 @@ class ChannelPool:
         self._retire(network, before)
 
     def use(self, network: Network, channel: Channel) -> None:
-        """Has calls use this channel from now on; the one before is closed when its last call has ended."""
+        """Makes this the channel for calls; the previous one is closed when its last call has ended."""
         with self._lock:
             if channel.is_retired:
-                # A call has left it meanwhile, and another one has its place.
+                # A call has abandoned it meanwhile, and it was replaced.
                 return
             before, self.current, self._is_verified = self.current, channel, True
             self._used_at = self.clock()

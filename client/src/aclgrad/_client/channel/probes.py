@@ -1,4 +1,4 @@
-"""What discovery asks servers, and what their answers mean; the input and output is each client's `Network`."""
+"""Discovery's questions to servers and the meaning of answers; each client's `Network` does input and output."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from aclgrad.wire.service import path_of
 ASK_S: Final = 5.0
 CHECK_S: Final = 1.0
 CONNECT_S: Final = 2.0
-"""How long a server has to say who its siblings are, who it is, and to take the first connection of a new channel."""
+"""Time limits of a server to name its siblings, to identify itself, and to take a new channel's first connection."""
 FIRST_CHECK_S: Final = 3.0
-"""How long the first of several servers has to say who it is: on a busy machine all of them are slow."""
+"""Time limit of the first of several servers to identify itself: on a busy machine all are slow."""
 LIST: Final = path_of("ListOperators")
 _LIST_REQUEST: Final = pb.ListOperatorsRequest().SerializeToString()
 CHECK: Final = "/grpc.health.v1.Health/Check"
@@ -32,21 +32,21 @@ _FINAL: Final = (
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.INTERNAL,
 )
-"""What a server that does not tell goes on to answer."""
+"""The answer of a server that gives none."""
 UNREACHABLE: Final = grpc.StatusCode.UNAVAILABLE
 
 
 class Answer(Enum):
-    """What a server says when it is asked for the service that it should have."""
+    """A server's answer to the question for its service."""
 
     HERE = "here"
     SILENT = "silent"
     UNREACHABLE = "unreachable"
-    STRANGER = "stranger"
+    WRONG_SERVER = "wrong server"
 
 
 class Channel:
-    """A channel of gRPC and the servers it leads to, its methods and streams by name, and the number of calls on it."""
+    """A gRPC channel, the servers behind it, its methods and streams by name, and the number of calls on it."""
 
     __slots__ = ("calls", "endpoints", "grpc", "is_retired", "methods", "streams")
 
@@ -57,7 +57,7 @@ class Channel:
         self.streams: dict[str, Any] = {}
         self.calls = 0
         self.is_retired = False
-        """Whether it is to be closed when no call uses it any more."""
+        """Whether it is closed when its last call has ended."""
 
 
 Reply = bytes | grpc.StatusCode
@@ -65,9 +65,9 @@ Reply = bytes | grpc.StatusCode
 
 
 class Network(ABC):
-    """What discovery does on the network; nothing here raises an error of it.
+    """Discovery's operations on the network, none of which raises network errors.
 
-    Each kind of client has its own: that of threads blocks in place of waiting.
+    Each kind of client has its own; the one for threads blocks instead of waiting.
     """
 
     def __init__(self, channel_to: Callable[[Endpoints], Any], metadata: Sequence[Pair]) -> None:
@@ -75,7 +75,7 @@ class Network(ABC):
         self._metadata = metadata
 
     async def ask(self, front: Channel) -> pb.Host | None:
-        """Returns what the server at the front door says of its host, or None if it may say more when asked again."""
+        """Returns the front door's description of its host, or None if it should be asked again."""
         reply = await self._reply(front.grpc, LIST, _LIST_REQUEST, timeout=ASK_S, metadata=self._metadata)
         if not isinstance(reply, bytes):
             return pb.Host() if reply in _FINAL else None
@@ -85,50 +85,49 @@ class Network(ABC):
             return pb.Host()
 
     async def is_connected(self, channel: Channel) -> bool:
-        """Whether a server of a new channel can be reached within two seconds."""
+        """Whether a new channel reaches a server within two seconds."""
         request = check_request(channel.endpoints)
         reply = await self._reply(channel.grpc, CHECK, request, timeout=CONNECT_S, wait_for_ready=True)
-        return answer_of(reply) in (Answer.HERE, Answer.STRANGER)
+        return answer_of(reply) in (Answer.HERE, Answer.WRONG_SERVER)
 
     @abstractmethod
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
-        """Returns the numbers of names, and what is behind a proxy."""
+        """Returns the addresses of names, and which are behind a proxy."""
 
     @abstractmethod
     async def check(self, endpoints: Endpoints, heard: set[str]) -> dict[str, Answer]:
-        """Returns what each of the servers answers, and adds those that are here to `heard` as soon as they say so.
+        """Returns the answer of each server, and adds those that are well to `heard` at once.
 
-        They are shown no credentials but those of the channel.
-
-        A server is silent if it says nothing within FIRST_CHECK_S, or within `silence_s` if another is here.
+        They see no credentials but the channel's. A server is silent if it does not answer within FIRST_CHECK_S, or
+        within `silence_s` if another has answered.
         """
 
     @abstractmethod
     def close(self, channel: Channel) -> None:
-        """Closes a channel that no call uses, without waiting for it."""
+        """Closes an unused channel, without waiting for it."""
 
     @abstractmethod
     async def _reply(self, channel: Any, path: str, request: bytes, **options: Any) -> Reply:
-        """Makes a call; on a channel that was closed nobody can be reached."""
+        """Makes a call; no server can be reached on a closed channel."""
 
 
 def check_request(endpoints: Endpoints) -> bytes:
-    """Returns the question for the service of the endpoints, as `grpc.health.v1` has it: one field, a text."""
+    """Returns the `grpc.health.v1` request for the endpoints' service: one text field."""
     name = endpoints.service.encode()
     return b"\x0a" + bytes((len(name),)) + name
 
 
 def silence_s(first_s: float, limit_s: float) -> float:
-    """Returns within how many seconds of a check all others have to answer, after one server did within `first_s`.
+    """Returns the time limit of the other servers in a check after one has answered within `first_s`.
 
-    Servers of a busy machine are all slow.
+    On a busy machine all servers are slow.
     """
     return min(limit_s, max(CHECK_S, 2 * first_s))
 
 
 def answer_of(reply: Reply) -> Answer:
-    """Returns what a reply means."""
+    """Returns the meaning of a reply."""
     if isinstance(reply, bytes):
-        # One that drains is still the server that is meant.
-        return Answer.HERE if reply in (_SERVING, _NOT_SERVING) else Answer.STRANGER
-    return {_SILENT: Answer.SILENT, UNREACHABLE: Answer.UNREACHABLE}.get(reply, Answer.STRANGER)
+        # A draining server is still the right one.
+        return Answer.HERE if reply in (_SERVING, _NOT_SERVING) else Answer.WRONG_SERVER
+    return {_SILENT: Answer.SILENT, UNREACHABLE: Answer.UNREACHABLE}.get(reply, Answer.WRONG_SERVER)

@@ -1,7 +1,7 @@
-"""Which servers gRPC reaches through a proxy, and how a channel to several servers does the same for each of them.
+"""Which servers gRPC reaches through a proxy, and the same for each server of a channel to several.
 
-gRPC applies its rules to the target of a channel as a whole, and takes a list of addresses for one host. So a channel
-to a list turns these rules off and names the addresses that go through the proxy.
+gRPC applies its rules to a channel's whole target, and takes a list of addresses for one host. So a channel to a list
+turns these rules off and names the addresses behind the proxy.
 
 The rules: https://github.com/grpc/grpc/blob/master/doc/environment_variables.md, and `http_proxy_mapper.cc`.
 """
@@ -26,9 +26,9 @@ _URL: Final = re.compile(
     r"(?i:http)://(?:(?P<user>[^/?#]*)@)?(?P<authority>[^/?#@]+)(?:/[^?#]*)?"
     r"(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/?%-]+)?(?:#[A-Za-z0-9._~!$&'()*+,;=:@/?%-]*)?"
 )
-"""What gRPC takes for a proxy; it ignores everything else, and connects directly."""
+"""Texts that gRPC takes for a proxy; it ignores all others and connects directly."""
 _AUTHORITY: Final = re.compile(r"(?:\[(?P<number>[^\[\]]*:[^\[\]]*)\]|(?P<name>[^:]*(?=:[^:]*$)))(?::(?P<port>[^:]*))?")
-"""More than one colon without brackets is a number without a port."""
+"""More than one colon without brackets is an IPv6 address without a port."""
 _DEFAULT_PORT: Final = "443"
 _PORTS: Final = {None: _DEFAULT_PORT, "": _DEFAULT_PORT, "https": "443", "http": "80"}
 _NUMBER: Final = re.compile(r"\+?([0-9]{1,20})")
@@ -37,9 +37,9 @@ _MAX_MASK: Final = 2**32 - 1
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proxy:
-    """A proxy for HTTP, and what names it: a variable or an option. `authorization` is secret.
+    """An HTTP proxy, and the variable or option that names it. `authorization` is secret.
 
-    `exception` is the variable that lists the hosts without it. `problem` says why it cannot be used, if that is known.
+    `exception` is the variable that lists hosts without proxy. `problem` says why it cannot be used, if known.
     """
 
     variable: str
@@ -54,28 +54,28 @@ class Proxy:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def way_around(self, host: str) -> str:
-        """Says how gRPC is to reach a host without the proxy."""
+        """Returns the advice for reaching a host without the proxy."""
         hides = f", which hides {EXCEPTIONS[1]}," if self.exception == EXCEPTIONS[0] else ""
         return f"add {host} to {self.exception}{hides} if there is a direct way"
 
 
 @dataclass(slots=True)
 class Seen:
-    """What a client saw when it looked names up last. What it leaves out is logged once, until it is well again."""
+    """The results of a client's last look-up of names. Excluded names are logged once, until they are found again."""
 
     proxy: str = ""
-    """The number of the proxy, with its port."""
+    """The address of the proxy, with its port."""
     unfound: frozenset[str] = frozenset()
-    """The names that could not be looked up."""
+    """Names that could not be looked up."""
     refused: frozenset[str] = frozenset()
-    """What the user's function named that is no host and port."""
+    """Results of the user's function that are not a host and port."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ProxyRules:
-    """What gRPC is to go through, and which hosts it reaches directly. Each client has its own.
+    """The proxy of one client, and the hosts that gRPC reaches directly.
 
-    `variable` names the proxy; it is None if nothing does, and `proxy` is None if gRPC ignores what it names.
+    `variable` names the proxy, or is None; `proxy` is None if gRPC ignores its value.
     """
 
     variable: str | None = None
@@ -84,14 +84,14 @@ class ProxyRules:
     seen: Seen = field(default_factory=Seen, compare=False)
 
     def proxy_for(self, host: str) -> Proxy | None:
-        """Returns the proxy to a host, which is a name or a number without brackets."""
+        """Returns the proxy to a host, which is a name or an address without brackets."""
         listed = [each.strip(_SPACES) for each in self.exceptions.split(",")]
         is_excepted = any(_is_in_domain(host, each) or _is_within(host, each) for each in listed)
         return None if is_excepted else self.proxy
 
 
 def proxy_rules(environment: Mapping[str, str], options: Mapping[str, int | str] | None = None) -> ProxyRules:
-    """Returns the rules of an environment; options of the channel go first."""
+    """Returns the rules of an environment; the channel's options override them."""
     options = options or {}
     if not options.get(ENABLE_PROXY, True):
         return ProxyRules()
@@ -106,9 +106,9 @@ def proxy_rules(environment: Mapping[str, str], options: Mapping[str, int | str]
 
 
 def list_options(proxied: Iterable[str], proxy: Proxy | None, number: str) -> tuple[ChannelOption, ...]:
-    """Returns the options of a channel to several servers: those at the numbers `proxied` go through the proxy.
+    """Returns the options of a channel to several servers: the addresses `proxied` go through the proxy.
 
-    gRPC takes the proxy's address as a number with its port, `number`, and no name.
+    gRPC takes the proxy's numeric address with its port, `number`, and no name.
     """
     networks = [network for each in proxied for network in _networks(each)]
     options: tuple[ChannelOption, ...] = ((ENABLE_PROXY, 0),)
@@ -116,7 +116,7 @@ def list_options(proxied: Iterable[str], proxy: Proxy | None, number: str) -> tu
         return options
     options += (
         ("grpc.address_http_proxy", number),
-        # In an order of their own, because that of name servers changes with every answer.
+        # Sorted, because name servers change the order with every answer.
         ("grpc.address_http_proxy_enabled_addresses", ",".join(sorted(set(networks)))),
     )
     if proxy.authorization is not None:
@@ -125,16 +125,16 @@ def list_options(proxied: Iterable[str], proxy: Proxy | None, number: str) -> tu
 
 
 def _networks(number: str) -> tuple[str, ...]:
-    """Returns the networks that hold this host alone; an entry that is a number would match the end of others, too."""
+    """Returns the networks with only this host; a plain address would match the end of others, too."""
     host = number.rpartition(":")[0].strip("[]")
     if ":" in host:
         return (f"{host}/128",)
-    # In a list with both families it is mapped.
+    # In a list with both families, it is an IPv4-mapped address.
     return f"{host}/32", f"::ffff:{host}/128"
 
 
 def _parsed(url: str, variable: str, exception: str) -> Proxy | None:
-    """Returns None where gRPC finds no proxy in the text; one that gRPC finds and cannot use has a problem."""
+    """Returns the proxy in the text, with a problem if gRPC cannot use it; None if gRPC finds none."""
     if (parts := _URL.fullmatch(url)) is None:
         return None
     authority = unquote(parts["authority"]).rstrip(_SPACES)
@@ -147,16 +147,16 @@ def _parsed(url: str, variable: str, exception: str) -> Proxy | None:
     if is_usable:
         port = str(number)
     elif "@" in url[parts.end("authority") :]:
-        # It is rather the begin of a password with a slash.
+        # Probably the beginning of a password with a slash.
         port = "?"
     user = parts["user"]
-    # A variable may hold any bytes, and a password any that percent signs stand for.
+    # A variable may hold any bytes, and a password any percent-encoded bytes.
     authorization = base64.b64encode(unquote_to_bytes(os.fsencode(user))).decode() if user else None
     return Proxy(variable, host, port, authorization, exception, problem)
 
 
 def _number(text: str) -> int | None:
-    """Returns what gRPC reads as a number that is not negative."""
+    """Returns the non-negative integer that gRPC reads from the text."""
     found = _NUMBER.fullmatch(text.strip(_SPACES))
     return int(found[1]) if found else None
 
@@ -175,5 +175,5 @@ def _is_within(host: str, network: str) -> bool:
         first, number = ip_address(start.strip("[]")), ip_address(host)
     except ValueError:
         return False
-    # A mask beyond the end is that of the number alone.
+    # A mask that is too long means this address alone.
     return number in ip_network(f"{first}/{min(bits, first.max_prefixlen)}", strict=False)

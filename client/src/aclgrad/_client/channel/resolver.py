@@ -1,4 +1,4 @@
-"""Names of hosts become numbers, which is all that gRPC's lists of addresses take."""
+"""Resolves host names to addresses, because gRPC's lists take only these."""
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,24 +14,24 @@ from aclgrad._client.channel.targets import Source, is_host_and_port, targets_of
 from aclgrad._client.reports import log
 
 Addresses = Sequence[str] | Source
-"""Each `host:port`, or what says them."""
+"""The servers, each `host:port`, or a function that returns them."""
 _V6: Final = "["
 _UNIX: Final = "unix:"
 _NOWHERE: Final = "0.0.0.0:0"
-"""In place of a proxy whose number is unknown: nobody listens there."""
+"""Stands for a proxy of unknown address: nobody listens there."""
 _TRY_S: Final = 1.0
-"""For connections to all numbers of a proxy."""
+"""Time limit for connections to all addresses of a proxy."""
 
 
 class SourceError(Exception):
-    """A user's function named no server; the text says why."""
+    """A user's function returned no server; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What names stand for: for each `host:port` the same with a number for the host, or several.
+    """Resolved names: for each `host:port` one or several numeric addresses with the port.
 
-    A channel to all of them needs `options`; some of them are behind `proxy`, if it is not None.
+    A channel to all of them needs `options`; some are behind `proxy`, if it is not None.
     """
 
     numbers: Mapping[str, tuple[str, ...]]
@@ -41,7 +41,7 @@ class Found:
 
 
 def look_up(addresses: Addresses, rules: ProxyRules) -> Found:
-    """Returns the numbers of those that can be found; logs the others. It may wait for a name server.
+    """Returns the addresses of all names that can be found; logs the others. May wait for a name server.
 
     Raises SourceError.
     """
@@ -60,9 +60,9 @@ def look_up(addresses: Addresses, rules: ProxyRules) -> Found:
 
 
 def _entry(proxy: Proxy, seen: Seen, unfound: dict[str, str]) -> tuple[str, Proxy]:
-    """Returns the number of a proxy, with its port, which is the last one if its name cannot be looked up now.
+    """Returns the address of a proxy, with its port; the last one if its name cannot be looked up now.
 
-    Without its proxy a channel would go directly: if nothing is known it has to fail, and to say why.
+    If no address is known, the channel has to fail and say why; without a proxy it would connect directly.
     """
     if proxy.problem:
         return _NOWHERE, proxy
@@ -78,9 +78,9 @@ def _entry(proxy: Proxy, seen: Seen, unfound: dict[str, str]) -> tuple[str, Prox
 
 
 def _accepting(numbers: Sequence[str]) -> str:
-    """Returns the first that takes connections, of which gRPC takes one alone in a list; the first of all if none does.
+    """Returns the first address that takes connections, else the first of all: in a list, gRPC takes only one.
 
-    A process tries them in one order, so that it stays with one. Another process has another order.
+    Each process tries them in an order of its own and so stays with one.
     """
     numbers = sorted(numbers, key=hash)
     for number in numbers if len(numbers) > 1 else ():
@@ -91,7 +91,7 @@ def _accepting(numbers: Sequence[str]) -> str:
 
 
 def _looked_up(host: str) -> tuple[str, ...] | str:
-    """Returns the numbers of a host, or why there are none."""
+    """Returns the addresses of a host, or why there are none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -100,16 +100,16 @@ def _looked_up(host: str) -> tuple[str, ...] | str:
 
 
 def _with_port(numbers: Iterable[str], address: str) -> tuple[str, ...]:
-    """Returns the numbers with the port of the address."""
+    """Returns the addresses with this one's port."""
     port = address.rpartition(":")[2]
     return tuple(f"[{each}]:{port}" if ":" in each else f"{each}:{port}" for each in numbers)
 
 
 def _asked(source: Source, seen: Seen) -> Sequence[str]:
-    """Returns the servers that a user's function names; raises SourceError."""
+    """Returns the servers from a user's function; raises SourceError."""
     try:
         targets = targets_of(source())
-    except BaseException as error:  # whatever a function of the user raises, sys.exit included, ends nothing here
+    except BaseException as error:  # any error of the user's function, sys.exit included
         raise SourceError(f"the function that names the servers failed: {type(error).__name__}: {error}") from error
     refused = frozenset(each for each in targets if not is_host_and_port(each))
     for each in refused - seen.refused:
@@ -122,7 +122,7 @@ def _asked(source: Source, seen: Seen) -> Sequence[str]:
 
 
 def numbers_of(addresses: Sequence[str], rules: ProxyRules) -> Found | None:
-    """Returns the same without asking anybody, or None if one of them, or the proxy to one of them, is a name."""
+    """Returns the addresses without a look-up, or None if a server or its proxy is a name."""
     hosts = [host_of(each) for each in addresses]
     proxy = next(filter(None, map(rules.proxy_for, hosts)), None)
     if proxy is not None:
@@ -135,17 +135,17 @@ def _is_number(host: str) -> bool:
         ip_address(host)
     except ValueError:
         return False
-    # Only the system knows whether there is an interface with the name of a zone.
+    # Only the system knows whether a zone names an interface.
     return "%" not in host
 
 
 def host_of(address: str) -> str:
-    """Returns the host of `host:port`, without the brackets of a number."""
+    """Returns the host of `host:port`, without the brackets of an IPv6 address."""
     return address.rpartition(":")[0].strip("[]")
 
 
 def target_of(addresses: Iterable[str]) -> str:
-    """Returns one target of gRPC for all of these numbers, or paths of unix sockets: its lists hold one family."""
+    """Returns one gRPC target for all these addresses, or paths of unix sockets; a list has one family."""
     addresses = list(dict.fromkeys(addresses))
     if addresses[0].startswith(_UNIX):
         return _UNIX + ",".join(each.removeprefix(_UNIX) for each in addresses)

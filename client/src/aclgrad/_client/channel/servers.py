@@ -1,4 +1,4 @@
-"""The servers that one client uses: one, the workers of its host, or a list; and by what gRPC chooses between them."""
+"""The servers of one client: one, the workers of its host, or a list; and gRPC's balancing between them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,32 +27,32 @@ from aclgrad.wire.service import SERVICE_NAME
 SERVICE_CONFIG: Final = "grpc.service_config"
 _TLS_NAME: Final = "grpc.ssl_target_name_override"
 _MAX_WORKERS: Final = 64
-"""Of a host, which has up to 63: a client opens a connection to each."""
+"""Workers that a client connects to; a host has up to 63."""
 _MAX_ID_BYTES: Final = 100
 _LAST_PORT: Final = 65535
 _OWN_CONNECTIONS: Final = ("grpc.use_local_subchannel_pool", 1)
-"""Health checks of channels that share a connection end the process (grpcio 1.85, SIGSEGV): one of them begins to check
-it at the moment in which it breaks."""
+"""Health checks of channels that share a connection crash the process (grpcio 1.85, SIGSEGV) if one begins a check when
+the connection breaks."""
 _BALANCING: Final = {"weighted_round_robin": {"blackoutPeriod": "1s", "weightUpdatePeriod": "1s"}}
 
 
 class Balancing(Enum):
-    """What gRPC chooses from on a channel."""
+    """The servers among which gRPC chooses on a channel."""
 
     ONE = "one"
     """A single server, or the front door of a host."""
     LISTED = "listed"
     """Several servers that the user named."""
     WORKERS = "workers"
-    """The workers of a host, by ports that its front door told."""
+    """The workers of a host, at the ports from its front door."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What a channel is made with, beside the options that all channels of a client have.
+    """The endpoints of a channel.
 
-    `addresses` are the servers that gRPC balances, each a target of its own, if the client knows them. All answer to
-    `service` as a name of `grpc.health.v1`. `proxy` is between, if gRPC goes through one to any of them.
+    `addresses` are the servers that gRPC balances, each a target, if the client knows them. All answer to the
+    `grpc.health.v1` name `service`. `proxy` is set if gRPC reaches any of them through one.
     """
 
     target: str
@@ -64,26 +64,26 @@ class Endpoints:
     proxy: Proxy | None = None
 
     def only(self, addresses: Sequence[str]) -> Self:
-        """Returns the way to these of the servers."""
+        """Returns the endpoints of only these servers."""
         return replace(self, target=target_of(addresses), addresses=tuple(addresses))
 
     def apart(self) -> Self:
-        """Returns the same way by connections that no other channel has."""
+        """Returns the same endpoints with connections of their own."""
         return replace(self, options=tuple(dict.fromkeys((*self.options, _OWN_CONNECTIONS))))
 
     def has_same_servers(self, other: "Endpoints") -> bool:
-        """Whether it leads to the same servers the same way, in any order: name servers change it with every answer."""
+        """Whether both have the same servers and options, in any order: name servers change it with every answer."""
         is_same_way = self.service == other.service and self.options == other.options
         return is_same_way and set(self.addresses) == set(other.addresses)
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What a client was told to use. `name` is what errors call it.
+    """The servers of a target. `name` is their name in errors.
 
-    `endpoints` is None if the names in a list have to be looked up first, or a function asked. `dns_name` is what gRPC
-    itself looks up again and again; the client does so only to check servers one by one. `tls_name` is what
-    certificates have to be for, if not for the target. `rules` say which servers are behind a proxy.
+    `endpoints` is None if names of a list have to be looked up first, or a function asked. gRPC looks `dns_name` up by
+    itself; the client does so only to check servers one by one. `tls_name` is the name in certificates, if not the
+    target's. `rules` say which servers are behind a proxy.
     """
 
     name: str
@@ -101,15 +101,15 @@ class Servers:
 
     @property
     def names(self) -> Addresses:
-        """What the client looks up."""
+        """The names that the client looks up."""
         return self.listed if self.dns_name is None else (self.dns_name,)
 
     def listed_endpoints(self, found: Found) -> Endpoints | None:
-        """Returns the way to the servers that were found by their names; None if there is none."""
+        """Returns the endpoints of the resolved servers; None if there is none."""
         return _balanced(found, Balancing.LISTED, SERVICE_NAME, self.tls_name) if found.numbers else None
 
     def workers(self, host: pb.Host) -> tuple[str, ...]:
-        """Returns the addresses of the workers that the front door told, as this client reaches them."""
+        """Returns the addresses of the front door's workers, as this client reaches them."""
         told = next((each.worker_ports for each in host.listeners if each.port == self.port), ())
         ports = [port for port in dict.fromkeys(told) if 0 < port <= _LAST_PORT][:_MAX_WORKERS]
         if len(ports) < 2 or not self.host or not 0 < len(host.id.encode()) <= _MAX_ID_BYTES:
@@ -117,12 +117,12 @@ class Servers:
         return tuple(f"{self.host}:{port}" for port in ports)
 
     def worker_endpoints(self, found: Found, host_id: str) -> Endpoints:
-        """Returns the way to workers of the host. Nobody else answers to its id: no call, and no token, goes astray."""
+        """Returns the endpoints of the host's workers. Only they answer to its id, so no token goes astray."""
         return _balanced(found, Balancing.WORKERS, host_id, self.tls_name or (self.host or "").strip("[]"))
 
 
 def one_by_one(endpoints: Endpoints) -> dict[str, Endpoints]:
-    """Returns each of the servers as endpoints of its own, by its address."""
+    """Returns separate endpoints of each server, by its address."""
     options = tuple(each for each in endpoints.options if each[0] != SERVICE_CONFIG)
     one = replace(endpoints, options=options, balancing=Balancing.ONE)
     return {each: one.only([each]) for each in endpoints.addresses}
@@ -136,10 +136,10 @@ def servers_of(
     options: Mapping[str, int | str] | None = None,
     rules: ProxyRules | None = None,
 ) -> Servers:
-    """Returns the servers of a target; raises InvalidSettingError for one that makes no sense.
+    """Returns the servers of a target; raises InvalidSettingError if it is invalid.
 
-    With TLS, all servers of a list answer to one name. The user's own `options` go before ours, and with a service
-    config among them nothing is ours to balance.
+    With TLS, all servers of a list have one name in certificates. The user's `options` override ours; with a service
+    config among them, the client does not balance.
     """
     rules = rules or ProxyRules()
     own_name = (options or {}).get(_TLS_NAME)
@@ -181,16 +181,16 @@ def _one(name: str, target: str, tls_name: str | None, rules: ProxyRules) -> Ser
         proxy = rules.proxy_for(host_of(endpoint))
         options = (*_balancing(SERVICE_NAME), *named)
         endpoints = Endpoints(target, options, Balancing.LISTED, SERVICE_NAME, proxy=proxy)
-        # A name server of the target's own is one that only gRPC asks.
+        # Only gRPC asks a name server in the target.
         dns_name = None if authority else endpoint
         return Servers(name, endpoints, tls_name=tls_name or host_of(endpoint), dns_name=dns_name, rules=rules)
-    # A number lost its scheme.
+    # A numeric address has lost its scheme.
     told = name if name.lower().startswith(NUMBERS) else target
     if not is_host_and_port(target):
         return Servers(name, Endpoints(told, named))
     host, _, port = target.rpartition(":")
     endpoints = Endpoints(told, named, proxy=rules.proxy_for(host.strip("[]")))
-    # A zone of IPv6 has no form in a list.
+    # An IPv6 zone has no form in a list.
     return Servers(name, endpoints, (), None if "%" in host else host, int(port), tls_name, rules=rules)
 
 
@@ -203,9 +203,9 @@ def _balanced(found: Found, balancing: Balancing, service: str, tls_name: str | 
 
 
 def _balancing(health_name: str) -> tuple[ChannelOption, ...]:
-    """Returns the options by which gRPC sends calls to the servers that answer to this name, by their load.
+    """Returns gRPC's options for balancing by load between the servers that answer to this name.
 
-    A channel has connections of its own, so that a new one leaves behind those that are half open.
+    Channels do not share connections, so that a new one has no half-open ones.
     """
     config = {"loadBalancingConfig": [_BALANCING], "healthCheckConfig": {"serviceName": health_name}}
     return (SERVICE_CONFIG, json.dumps(config)), _OWN_CONNECTIONS

@@ -1,4 +1,4 @@
-"""The targets that a client takes: what names a server, and what names several."""
+"""The targets of a client: names of one server or of several."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Any, Final
 from aclgrad.errors import InvalidSettingError
 
 Named = str | Sequence[str]
-"""One server, or several: in a list, or in a text with commas."""
+"""One server, or several in a list or in a text with commas."""
 Source = Callable[[], Named]
-"""Returns the servers that there are now."""
+"""A function that returns the current servers."""
 Target = Named | Source
 DEFAULT_TARGET: Final = "127.0.0.1:50051"
 UNIX: Final = "unix:"
@@ -18,14 +18,14 @@ NUMBERS: Final = ("ipv4:", "ipv6:")
 _ADDRESS: Final = re.compile(r"(?:\[[^\[\]\s]+\]|[^:\[\]/\s]+):(?P<port>[^:\s]+)")
 _WITH_PATH: Final = ("unix", "unix-abstract")
 _MAX_UNIX_PATH_BYTES: Final = 107
-"""What the system takes as the address of a unix socket, on Linux."""
+"""Linux's limit of a unix socket's path."""
 _WITH_LIST: Final = ("ipv4", "ipv6")
 _WITH_OWN_RULES: Final = ("vsock", "xds", "google-c2p")
 _TARGET_REMEDY: Final = "give host:port, [IPv6 address]:port or unix:/path, for example 127.0.0.1:50051"
 
 
 def checked_target(target: str) -> str:
-    """Returns the target if it names a server; raises InvalidSettingError that says what is wrong.
+    """Returns the target if it names a server; raises InvalidSettingError otherwise.
 
     Accepts `host:port`, `[IPv6]:port` and gRPC's own schemes, such as `unix:`, `dns:///` and `ipv4:`.
     """
@@ -70,12 +70,12 @@ def _check_address(target: str, address: str) -> None:
 
 
 def targets_of(target: Named) -> list[str]:
-    """Returns each server of a target, for what is done with one after the other; raises InvalidSettingError."""
+    """Returns each server of a target, to be used one by one; raises InvalidSettingError."""
     return named_targets(target)[1]
 
 
 def named_targets(target: Named) -> tuple[str, list[str]]:
-    """Returns the name of all together, and each once, checked."""
+    """Returns the common name of all, and each one once, checked."""
     if isinstance(target, str):
         scheme = target.partition(":")[0].lower() + ":"
         if scheme in NUMBERS:
@@ -87,7 +87,7 @@ def named_targets(target: Named) -> tuple[str, list[str]]:
         if not all(texts):
             raise refused_target(target, "has an empty entry", "leave out the comma that is too many")
         if scheme == UNIX:
-            # gRPC's own form names the scheme once.
+            # In gRPC's form, the scheme stands once.
             texts = [UNIX + each if each.startswith("/") else each for each in texts]
         return target, list(dict.fromkeys(map(checked_target, texts)))
     given: list[Any] = list(target) if _is_list(target) else [target]
@@ -112,7 +112,7 @@ def is_host_and_port(target: str) -> bool:
 
 
 def dns_parts(target: str) -> tuple[str, str]:
-    """Returns the name server that a `dns:` target names, if any, and what it is asked for: host and port."""
+    """Returns the name server of a `dns:` target, if any, and the host and port to ask for."""
     rest = target[len(DNS) :]
     authority, _, endpoint = rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "", rest)
     return authority, endpoint

@@ -24,7 +24,7 @@ from aclgrad.wire.limits import MAX_PROGRAM_REST_BYTES, MAX_STEPS
 
 _Client = TypeVar("_Client")
 _MARGIN_BYTES: Final = 64
-"""What a program has beside its steps and its table."""
+"""Bytes of a program beside its steps and its table."""
 
 
 class BaseBatch(OperatorMethods[int], Generic[_Client]):
@@ -36,9 +36,9 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
         self._table = Table()
         self._steps: list[Step] = []
         self._adding = threading.Lock()
-        """Threads that add calls to one batch get positions of their own."""
+        """Gives threads that add calls to one batch different positions."""
         self._portions: Portions = {}
-        """Those of the latest run: the next one sends the same if nothing has changed."""
+        """The portions of the latest run: the next one sends them again if nothing has changed."""
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -80,14 +80,14 @@ class BaseBatch(OperatorMethods[int], Generic[_Client]):
         """
 
     def to_send(self, return_errors: bool) -> BatchRun:
-        """Returns the calls to send."""
+        """Returns the run of all calls."""
         run = BatchRun(list(self._steps), self._requirements, return_errors=return_errors, known=self._portions)
         self._portions = run.portions
         return run
 
 
 def check_no_timeout(what: str, timeout_s: Timeout) -> None:
-    """Raises InvalidSettingError for a time limit of what is sent together with others."""
+    """Raises InvalidSettingError if a part of a message has a time limit of its own."""
     if timeout_s is not DEFAULT:
         problem = f"{what} has no timeout_s of its own"
         raise InvalidSettingError(problem, field="timeout_s", remedy="give it to run()")
@@ -96,8 +96,8 @@ def check_no_timeout(what: str, timeout_s: Timeout) -> None:
 class BatchRun(ProgramRun):
     """The calls of one `run()`, cut into messages.
 
-    A message has the calls that come next and fit together by their requests and by their expected replies. A call that
-    alone exceeds a message goes in chunks.
+    A message has the next calls that fit by their requests and expected replies. A call that alone exceeds a message
+    goes in chunks.
     """
 
     def __init__(self, steps: list[Step], requirements: Requirements, *, return_errors: bool, known: Portions) -> None:
@@ -105,11 +105,11 @@ class BatchRun(ProgramRun):
         super().__init__(steps, returned, requirements, return_errors=return_errors, known=known)
 
     def _with_needs(self, positions: Collection[int], withheld: Withheld) -> list[int]:
-        """Returns the positions: no call needs another."""
+        """Returns the positions unchanged: no call needs another."""
         return list(positions)
 
     def _fitting(self, positions: list[int]) -> list[int]:
-        """Returns the first of the positions whose calls fit in one message and their results in one reply."""
+        """Returns the first positions whose calls fit one message, and whose results fit one reply."""
         fitting: list[int] = []
         seen: set[int] = set()
         request_bytes = reply_bytes = rest = _MARGIN_BYTES
@@ -137,7 +137,7 @@ class BatchRun(ProgramRun):
         return self._chunked()
 
     def amend(self, error: AclgradError) -> BatchRun | None:
-        """Returns the calls with values that the server asks for, or fewer of them if a message was too large."""
+        """Returns the calls with the values that the server asks for, or fewer calls if a message was too large."""
         if isinstance(error, InputValuesRequiredError):
             return self if self._add_values() else None
         takes_too_much = isinstance(error, LimitExceededError) and "peak_bytes" in error.metadata
@@ -146,7 +146,7 @@ class BatchRun(ProgramRun):
         if not self._requirements.learn(error) and not takes_too_much:
             return None
         fitting = self._fitting(self._sent)
-        # If that is no smaller message, its size or its reply's was misjudged, or it takes too much on the device.
+        # If that is not smaller, the size was misestimated, or the calls take too much on the device.
         self._send(fitting if len(fitting) < len(self._sent) else fitting[: len(fitting) // 2])
         return self
 

@@ -1,4 +1,4 @@
-"""What a program costs, as far as it is known before it runs: bytes, memory, work, and where to cut it."""
+"""The costs of a program before it runs: bytes, memory, work, and where to cut it."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ from aclgrad.products import Work
 from aclgrad.units import size
 
 _AHEAD_BYTES: Final = 9 * 2**20
-"""What a server has of a program before it is used, and of results that leave, about: steps run in groups."""
+"""About the bytes on the server before their first use, and of results being sent: steps run in groups."""
 _MOST_LINES: Final = 60
-"""Of a listing; the middle of a longer program is left out."""
+"""Lines of a listing; the middle of a longer program is left out."""
 
 
 @dataclass(slots=True)
@@ -35,18 +35,18 @@ class _Tensor:
 
     @property
     def bytes_of_cut(self) -> int:
-        """What more goes over the connection if the program is cut between its first and its last step."""
+        """The additional transfer if the program is cut between its first and its last step."""
         return self.size_bytes * (2 if self.is_made and not self.is_returned else 1)
 
     def gaps(self) -> Iterator[tuple[int, int]]:
-        """Yields first step and end of the steps between two that use it."""
+        """Yields first step and end of each gap between steps that use it."""
         yield from ((step + 1, end) for step, end in pairwise(self.steps) if step + 1 < end)
 
 
 class Costs:
-    """The costs of the steps that the wanted outputs need; by default those that no step uses are wanted.
+    """The costs of the steps that the wanted outputs need; by default the outputs that no step uses.
 
-    Memory is that of tensors by their last use: what operators take beside it only the server knows.
+    Memory is that of tensors until their last use; only the server knows operators' workspaces.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Costs:
         self.peak_bytes = int(self._live.max(initial=0))
 
     def _found(self, returned: Returned) -> Iterator[_Tensor]:
-        """Yields the tensors that the steps send and make; the numbers of steps count the positions."""
+        """Yields the tensors that the steps send and make, with steps numbered by position."""
         sent: dict[int, _Tensor] = {}
         made: dict[tuple[int, str], _Tensor] = {}
         for number, position in enumerate(self._positions):
@@ -89,16 +89,16 @@ class Costs:
 
     @property
     def operations(self) -> float:
-        """The floating-point operations of all steps, but for those whose work depends on values."""
+        """The floating-point operations of all steps whose work does not depend on values."""
         found = (_work(self._steps[each]) for each in self._positions)
         return sum(each.operations + each.matrix_operations for each in found if math.isfinite(each.operations))
 
     def cheapest_cut(self, limit_bytes: int, peak_bytes: int, ahead_bytes: int = _AHEAD_BYTES) -> str:
-        """Returns where to cut the program, whose peak was `peak_bytes`, so that its parts take at most the limit.
+        """Returns where to cut a program with this peak, so that both parts take at most the limit.
 
-        It is the place where the fewest bytes cross. If there is no such place, it is one of the last before which a
-        first part fits, so that what follows needs few more cuts; else the one that helps most. Returns no text for a
-        program of one step. `ahead_bytes` are what a server has there before it is used, at most.
+        It is the place with the least additional transfer. If no place suffices, it is one of the last before which the
+        first part fits, so that the rest needs few cuts; else the one that helps most. Returns an empty text for a
+        program of one step. `ahead_bytes` is the most that a server has before its first use.
         """
         count = len(self._positions)
         if count < 2:
@@ -124,7 +124,7 @@ class Costs:
 
     @property
     def _made_peak(self) -> int:
-        """The most bytes of what the steps make, at once."""
+        """The most bytes that the steps' tensors take at once."""
         live = np.zeros(len(self._positions), np.int64)
         for each in self._tensors:
             if each.is_made:
@@ -132,11 +132,10 @@ class Costs:
         return int(live.max(initial=0))
 
     def _parts(self, ahead_bytes: int) -> dict[int, tuple[int, int]]:
-        """Returns about what the two parts take, by the step before which the program is cut.
+        """Returns about the bytes of the two parts, by the step before which the program is cut.
 
-        That is what comes and goes, and what is made at once; or, of a large part, what it has at once and what a
-        server has there ahead. The first part has what is sent until its own last use of it, and the second has nothing
-        before its first use.
+        A part takes its transfers and its tensors at once; if it is large, its peak and what a server has ahead. The
+        first part keeps sent tensors until its last use of them, and the second has nothing before its first use.
         """
         first, second = self._live.copy(), self._live.copy()
         changes: dict[int, list[tuple[NDArray[np.int64], int]]] = {}
@@ -160,7 +159,7 @@ class Costs:
                     changes[begin].append((first[begin:end], -size_bytes))
                     changes.setdefault(end + 1, []).append((first[begin:end], size_bytes))
             if each.is_returned:
-                # Of the first part, which the second is sent at most.
+                # The most that the second part is sent of the first.
                 changes.setdefault(each.steps[0] + 1, []).append((second[each.steps[-1] + 1 :], -size_bytes))
         parts, made_peak = {}, self._made_peak
         for at in range(1, len(self._positions)):

@@ -1,4 +1,4 @@
-"""What a run needs: the steps behind its outputs, and the placeholders behind those."""
+"""The needs of a run: the steps behind its outputs, and their placeholders."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -12,13 +12,13 @@ Returned = Mapping[int, tuple[str, ...]]
 
 
 def needs_of(step: Step, withheld: Withheld) -> Sequence[StepInput]:
-    """Returns the inputs of a step whose values are sent, or made by an earlier step."""
+    """Returns the inputs of a step with values, sent or made by an earlier step."""
     shapes = unsent(withheld, step.operator, step.wanted)
     return [each for each in step.inputs if each.name not in shapes] if shapes else step.inputs
 
 
 def closure(steps: Sequence[Step], wanted: Iterable[int], withheld: Withheld) -> list[int]:
-    """Returns the steps that the wanted ones need, with these, in order."""
+    """Returns the wanted steps and all that they need, in order."""
     found = set(wanted)
     left = list(found)
     while left:
@@ -30,17 +30,17 @@ def closure(steps: Sequence[Step], wanted: Iterable[int], withheld: Withheld) ->
 
 
 class Needs(NamedTuple):
-    """What these outputs of a program need; later runs for the same outputs need the same."""
+    """The needs of these outputs of a program, the same for later runs."""
 
     withheld: Withheld
     steps: Sequence[int]
-    """Their positions, ascending."""
+    """Positions of the steps, ascending."""
     placeholders: frozenset[Placeholder]
-    """Also those of which a server may need only the shape: it may ask for their values while the program runs."""
+    """Includes inputs sent as shapes: a server may ask for their values while the program runs."""
 
     @classmethod
     def of(cls, steps: Sequence[Step], returned: Returned, withheld: Withheld) -> "Needs":
-        """Takes what this client withholds at the moment."""
+        """Takes the inputs that this client currently withholds."""
         inputs = (each.entry for position in closure(steps, returned, {}) for each in steps[position].inputs)
         placeholders = frozenset(each for each in inputs if isinstance(each, Placeholder))
         return cls(dict(withheld), closure(steps, returned, withheld), placeholders)

@@ -1,4 +1,4 @@
-"""The steps of a program that go in one message: what they refer to there, and the bytes."""
+"""The steps of a program in one message: their references, and the bytes."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,30 +22,29 @@ from aclgrad.wire.messages import request_pieces
 from aclgrad.wire.programs import rest_of_program, step_fields, table_field
 
 Data = Mapping[Placeholder, memoryview]
-"""The bytes that a run brings."""
+"""The bytes of a run's values."""
 Piece = bytes | memoryview | Placeholder
 """A part of a message; a placeholder stands for the bytes of a run."""
 
 STATUS_BYTES: Final = 1024
-"""A step that fails takes about so much of a reply."""
+"""About the bytes of a failed step in a reply."""
 _MOST_LENT: Final = 4
-"""Messages with ranges of shared memory that are kept: results that are still in use have others than the next ones."""
+"""Cached messages with ranges of shared memory: while results are in use, the next ones have other ranges."""
 _INLINE_BYTES: Final = 64 * 2**10
-"""A tensor of no more bytes goes with the header of a program in chunks, as long as the header stays small."""
+"""Tensors up to this size go with the header of a program in chunks, as long as the header stays small."""
 
 
 class Portion:
-    """Some steps of a program, numbered anew, and the arrays that they need.
+    """Some steps of a program, renumbered, and the arrays that they need.
 
-    An array that one step uses goes with it; placeholders, and what several steps use, stand in the table. Nothing
-    changes any more: a portion may be sent again, in any form and with other bytes for its placeholders, by several
-    threads at once.
+    An array that one step uses goes with it; placeholders, and arrays of several steps, are in the table. A portion
+    never changes: several threads may send it again at once, in any form and with other bytes for its placeholders.
     """
 
     def __init__(
         self, steps: Sequence[Step], positions: Sequence[int], returned: Returned, withheld: Withheld, product: str = ""
     ) -> None:
-        """Takes the positions of the steps, ascending, with all that they refer to."""
+        """Takes the positions of the steps, ascending, including all that they refer to."""
         self.positions = positions
         self._steps = [steps[each] for each in positions]
         self.returned = [returned.get(each, ()) for each in positions]
@@ -69,8 +68,8 @@ class Portion:
                 elif each.step is not None:
                     self._used.setdefault(self._numbers[each.step], set()).add(each.output)
         self.entries: Sequence[Entry | Placeholder] = tuple(entries.values())
-        """The arrays and placeholders, in order of first use."""
-        # The table is the one place where the bytes of a run are filled in.
+        """The arrays and placeholders in the order of first use."""
+        # The bytes of a run are filled in only in the table.
         self._in_table = [uses[key] > 1 or isinstance(each, Placeholder) for key, each in entries.items()]
         self.outputs = [
             (number, output)
@@ -78,19 +77,19 @@ class Portion:
             for output in step.outputs
             if output.name in names
         ]
-        """What is sent back, as far as it is known: the step's number here, with name and type."""
+        """The returned outputs, as far as known: the step's number here, with name and type."""
 
     def is_of(self, returned: Returned, withheld: Withheld) -> bool:
-        """Whether it is what these arguments make of the same steps, of which `returned` has all that are asked for."""
+        """Whether these arguments make the same portion of the same program."""
         return returned == self._asked and withheld == self._withheld
 
     @cached_property
     def destinations(self) -> Sequence[Destination]:
-        """Where the outputs of each step go."""
+        """The destination of each step's outputs."""
         return [step.destination(names) for step, names in zip(self._steps, self.returned, strict=True)]
 
     def withholds(self, position: int) -> bool:
-        """Whether only the shape of an input of this step was sent, whose values are there."""
+        """Whether values of an input of this step were withheld."""
         number = self._numbers[position]
         sent = {each.name for each in self._needs[number]}
         inputs = self._steps[number].inputs
@@ -98,7 +97,7 @@ class Portion:
 
     @cached_property
     def sent_bytes(self) -> int:
-        """At most so much is sent."""
+        """The most bytes that are sent."""
         return sum(each.size_bytes for each in self.entries) + sum(each.rest_bytes for each in self._steps)
 
     @cached_property
@@ -106,7 +105,7 @@ class Portion:
         return sum(output.type.size_bytes for _, output in self.outputs)
 
     def data(self, data: Data) -> list[memoryview]:
-        """Returns the bytes of the entries, given those that a run brings."""
+        """Returns the bytes of the entries, with those of a run."""
         return [data[each] if isinstance(each, Placeholder) else each.data for each in self.entries]
 
     def request(
@@ -130,12 +129,12 @@ class Portion:
             if each.memory == memory and each.shared == shared:
                 return each.pieces
         found = _Lent(shared, memory, self._pieces(shared, memory))
-        # Another thread may add others meanwhile.
+        # Another thread may add pieces meanwhile.
         self._lent = (found, *self._lent[: _MOST_LENT - 1])
         return found.pieces
 
     def header(self, chunk_bytes: int, inline_bytes: int, data: Data) -> tuple[Callable[[], bytes], list[Announced]]:
-        """Returns what makes the first message of the program in chunks, and the tensors that follow it.
+        """Returns the parts of the first message of the program in chunks, and the tensors that follow it.
 
         It has small tensors of up to `inline_bytes` together.
         """
@@ -164,7 +163,7 @@ class Portion:
         return _filled(header.pieces, data)
 
     def _large(self, chunk_bytes: int, left: int) -> set[int]:
-        """Returns the positions of the entries that do not go with the header, which has so many bytes left."""
+        """Returns the positions of the entries that do not fit the rest of the header."""
         found = set()
         for index in sorted(range(len(self.entries)), key=lambda each: self.entries[each].size_bytes):
             left -= self.entries[index].size_bytes
@@ -238,16 +237,16 @@ class _Lent(NamedTuple):
 
 
 class _Header(NamedTuple):
-    """The first message of a portion in chunks of this size, with small tensors of so many bytes."""
+    """The first message of a portion in chunks, with small tensors."""
 
     chunk_bytes: int
     inline_bytes: int
     large: Collection[int]
-    """The positions of the entries that follow it."""
+    """The positions of the entries after it."""
     announced: Sequence[tuple[int, Entry | Placeholder]]
-    """These, with their positions in the table."""
+    """The entries, with their positions in the table."""
     pieces: list[Piece]
-    """Empty until it is needed."""
+    """Empty until needed."""
 
 
 def _filled(pieces: Iterable[Piece], data: Data) -> bytes:
@@ -259,7 +258,7 @@ def _size(piece: Piece) -> int:
 
 
 def _joined(pieces: Iterable[Piece], kinds: tuple[type, ...]) -> list[Piece]:
-    """Returns the pieces, consecutive ones of these kinds as one: each run joins all of them."""
+    """Returns the pieces, consecutive ones of these kinds joined, because each run joins all of them."""
     found: list[Piece] = []
     for is_one, group in groupby(pieces, lambda each: isinstance(each, kinds)):
         run = list(group)
@@ -268,4 +267,4 @@ def _joined(pieces: Iterable[Piece], kinds: tuple[type, ...]) -> list[Piece]:
 
 
 Portions = dict[tuple[int, ...], Portion]
-"""By the steps that they are for."""
+"""Portions by their steps."""

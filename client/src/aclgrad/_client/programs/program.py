@@ -1,4 +1,4 @@
-"""Programs as a user builds them: steps that use each other's outputs, without any input or output."""
+"""Programs as a user builds them: steps that use each other's outputs, without input or output."""
 
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
@@ -32,11 +32,11 @@ Wanted = Handle | tuple[Any, ...]
 """What `run` returns: an output or a view of one, or what an operator with several outputs returned."""
 
 _MOST_KEPT: Final = 4
-"""Such a number of different wanted outputs is ready to be sent again: a step of training, its evaluation, ..."""
+"""Number of cached sets of wanted outputs: a step of training, its evaluation, ..."""
 
 
 class _Kept(NamedTuple):
-    """What the latest run for some outputs needed and sent."""
+    """The needs and the portions of the latest run for some outputs."""
 
     needs: Needs
     portions: Portions
@@ -57,14 +57,14 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         self._table = Table()
         self._steps: list[Step] = []
         self._adding = threading.Lock()
-        """Threads that add steps to one program get numbers of their own."""
+        """Gives threads that add steps to one program different numbers."""
         self._kept: dict[tuple[tuple[int, tuple[str, ...]], ...], _Kept] = {}
-        """By what was returned: the next run for that sends the same if nothing has changed."""
+        """By the returned outputs: the next run for them sends the same if nothing has changed."""
         self._returned: Returned | None = None
-        """What the latest run returned; None before."""
+        """The outputs of the latest run; None before."""
         self._placeholder_count = 0
         self.place: Callable[[], str] = place_of_caller
-        """Tells where a step is added, for errors: by default the caller's file and line."""
+        """Returns the place where a step is added, for errors: by default the caller's file and line."""
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -173,9 +173,9 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         """
 
     def to_send(self, wanted: Sequence[Wanted], values: Values, return_errors: bool) -> ProgramRun:
-        """Returns the run of what is wanted; raises InvalidFieldError for what is no output of this program.
+        """Returns the run for the wanted outputs; raises InvalidFieldError if one is not of this program.
 
-        It raises that for values that do not fit the placeholders, too.
+        It also raises that if values do not fit the placeholders.
         """
         handles = handles_in(wanted)
         if not handles:
@@ -199,7 +199,7 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         if needs is None or needs.withheld != self._requirements.withheld:
             needs = Needs.of(self._steps, in_order, self._requirements.withheld)
         data = data_of(values, self, needs.placeholders, self._table)
-        # Not read again here: another thread may run the program for other outputs.
+        # Read once: another thread may run the program for other outputs.
         self._returned = in_order
         run = ProgramRun(
             self._steps,
@@ -219,7 +219,7 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         return run
 
     def values_of(self, wanted: Sequence[Wanted], run: ProgramRun) -> list[Any]:
-        """Ends the run: returns what is wanted; raises as `ProgramRun.results` does."""
+        """Ends the run: returns the wanted outputs; raises as `ProgramRun.results` does."""
         try:
             outcomes = run.results()
         except LimitExceededError as error:
@@ -240,7 +240,7 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
         return wanted.taken_from(value)
 
     def _explain(self, error: LimitExceededError, run: ProgramRun) -> None:
-        """Tells where to cut a program that takes too much memory at once."""
+        """Adds to the error where to cut a program that takes too much memory at once."""
         peak, limit = (error.metadata.get(each, "") for each in ("peak_bytes", "limit"))
         if peak.isdecimal() and limit.isdecimal():
             cut = Costs(self._steps, run.returned, self._requirements.withheld).cheapest_cut(int(limit), int(peak))
@@ -249,7 +249,7 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
                 error.args = (error.message,)
 
     def costs(self) -> Costs:
-        """Returns what the latest run costs, or before that one which returns all outputs that no step uses."""
+        """Returns the costs of the latest run; before one, those of a run for all outputs that no step uses."""
         return Costs(self._steps, self._returned, self._requirements.withheld)
 
     def __str__(self) -> str:
@@ -260,7 +260,7 @@ class BaseProgram(OperatorMethods[Handle], Generic[_Client]):
 
 
 def handles_in(wanted: Sequence[Wanted]) -> list[Handle]:
-    """Returns the handles of what is wanted, and whatever else is there."""
+    """Returns the handles among the wanted values, and everything else."""
     found: list[Handle] = []
     for each in wanted:
         found += handles_in([part for part in each if part is not None]) if isinstance(each, tuple) else [each]

@@ -1,4 +1,4 @@
-"""One `run()` of a program: its messages, one after the other, and what comes of each step."""
+"""One `run()` of a program: its messages, one after the other, and the outcomes of its steps."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -31,14 +31,14 @@ from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.programs import decode_results
 
 Outcome = Any
-"""What came of a step: its output, a NamedTuple of several, None if it sends nothing back, or its error."""
+"""The outcome of a step: its output, a NamedTuple of several, None if it returns nothing, or its error."""
 
 
 class ProgramRun(Lender[None]):
-    """The steps of one `run()`, as the exchange of one message after the other.
+    """The steps of one `run()`, exchanged in one message after the other.
 
-    A message has steps whose outcome is not final, with all that they need: those of which nothing is needed any more
-    are not sent again. Steps that failed for a moment are, with the steps that make what they use.
+    A message has the steps without a final outcome, and all steps that they need. After a temporary failure it is sent
+    again with only the failed steps and those that they need.
     """
 
     method = "ExecuteProgram"
@@ -55,9 +55,9 @@ class ProgramRun(Lender[None]):
         needs: Needs | None = None,
         data: Data | None = None,
     ) -> None:
-        """`known` has the portions of the run before, and `data` the bytes of all placeholders that steps may need.
+        """`known` has the portions of the previous run, `data` the bytes of all placeholders that steps may need.
 
-        `needs` are those of the outputs, if they are known.
+        `needs` are the needs of the outputs, if known.
         """
         self._steps = steps
         self.returned = returned
@@ -70,24 +70,24 @@ class ProgramRun(Lender[None]):
         self._pending = list(needs.steps) if needs else self._with_needs(returned, requirements.withheld)
         """The positions of the steps without a final outcome, ascending."""
         self._sent: list[int] = []
-        """Those of them that the message under way is for."""
+        """The positions that the current message is for."""
         self.portions: Portions = {}
-        """What was sent, by the steps that it was for."""
+        """The sent portions, by their steps."""
         self._known = known or {}
         self._portion: Portion
         self._asked: Portion | None = None
-        """What the steps were sent in that are to be sent again."""
+        """The portion of the steps that are to be sent again."""
         self.size_bytes = 0
         self._chunk_bytes: int | None = None
-        """The size of chunks that a refusal led to."""
+        """The size of chunks after a refusal."""
         self._lacking: list[int] = []
-        """Those of them that lacked values."""
+        """The steps that lacked values."""
         self._is_answered = False
         self._failure: AclgradError | None = None
         """The error of the first message that failed as a whole."""
 
     def next_message(self) -> bool:
-        """Goes on to the next message; returns False after the last one, or if the error to raise is known."""
+        """Makes the next message; returns False after the last one, or if the error to raise is known."""
         if not self._pending or (not self._return_errors and self._first_error(self._pending[0])):
             return False
         self._send(self._fitting(self._pending))
@@ -95,17 +95,17 @@ class ProgramRun(Lender[None]):
         return True
 
     def _with_needs(self, positions: Collection[int], withheld: Withheld) -> list[int]:
-        """Returns the steps that these need, with these, in order."""
+        """Returns these steps and all that they need, in order."""
         return closure(self._steps, positions, withheld)
 
     def _fitting(self, positions: list[int]) -> list[int]:
-        """Returns the first of the positions, as many as go in one message."""
+        """Returns the first positions, as many as fit one message."""
         return positions
 
     def _send(self, positions: list[int]) -> None:
         """Makes the message for these steps."""
         self._sent = positions
-        # Another thread may learn meanwhile that values are wanted.
+        # Another thread may meanwhile learn that values are wanted.
         withheld = dict(self._requirements.withheld)
         returned = {each: self.returned.get(each, ()) for each in positions}
         key = tuple(positions)
@@ -159,7 +159,7 @@ class ProgramRun(Lender[None]):
         taken: list[Taken] = []
         for number, (result, destination) in enumerate(zip(results, destinations, strict=True)):
             if not result and destination is NOTHING:
-                # Most steps of a long program.
+                # The usual case in a long program.
                 taken.append(None)
                 continue
             if not isinstance(result, tuple):
@@ -169,12 +169,12 @@ class ProgramRun(Lender[None]):
             try:
                 taken.append(destination.read(result, take))
             except InvalidFieldError as error:
-                # An `out` that does not fit concerns no other step.
+                # A wrong `out` concerns no other step.
                 taken.append(error)
         self._settle(taken)
 
     def _settle(self, taken: list[Taken]) -> None:
-        """Takes what came of each step of the message; raises the error of one that may succeed yet."""
+        """Takes the outcome of each step of the message; raises the error of one that may still succeed."""
         self._is_answered, self._asked = True, self._portion
         errors: dict[int, AclgradError] = {}
         passing: dict[int, AclgradError] = {}
@@ -186,53 +186,53 @@ class ProgramRun(Lender[None]):
                 if self._is_passing(position, outcome, passing):
                     passing[position] = outcome
                 if isinstance(outcome, InputFailedError) and int(outcome.metadata["step"]) not in targets:
-                    # The step that failed has no outcome of its own any more.
+                    # The failed step's own outcome is gone.
                     outcome = errors.get(int(outcome.metadata["step"]), outcome)
             if position in targets:
                 self._outcomes[position] = outcome
         self._lacking = [each for each, error in errors.items() if isinstance(error, InputValuesRequiredError)]
         again = self._needed_again(passing) if passing else []
         for each in targets.intersection(passing).difference(again):
-            # Whoever needed it has another error, which the caller is to hear of.
+            # The step that needed it has another error, which the caller gets.
             del self._outcomes[each]
         self._finish(set(self._sent).difference(again))
         if again:
             self._send(again)
-            # What is at hand is sent at once; otherwise all wait for as long as the one that has to wait longest.
+            # Withheld values are sent at once; otherwise all steps wait for the longest delay.
             raise max(
                 (each for each in passing.values() if not isinstance(each, InputFailedError)),
                 key=lambda error: (isinstance(error, InputValuesRequiredError), error.retry_after_s or 0.0),
             )
 
     def _needed_again(self, passing: Collection[int]) -> list[int]:
-        """Returns the steps of the message that may succeed yet, and of which something is needed."""
+        """Returns the needed steps of the message that may still succeed."""
         unsettled = [each for each in self._sent if each in passing]
         wanted = [each for each in unsettled if each in self.returned]
         needed = set(self._with_needs(wanted, self._requirements.withheld))
         return [each for each in unsettled if each in needed]
 
     def _is_passing(self, position: int, error: AclgradError, passing: Mapping[int, AclgradError]) -> bool:
-        """Whether another attempt may help, given the earlier steps that it may help."""
+        """Whether another attempt may help, given the earlier steps that may succeed."""
         if isinstance(error, InputFailedError):
             return int(error.metadata["step"]) in passing
         if isinstance(error, InputValuesRequiredError):
             return self._portion.withholds(position)
-        # Another server may have the time that this one did not have.
+        # Another server may be faster.
         return is_worth_a_retry(error) or isinstance(error, DeadlinePassedError)
 
     def amend(self, error: AclgradError) -> "ProgramRun | None":
-        """Returns the run with values that the server asks for, or in other messages if one was too large."""
+        """Returns the run with the values that the server asks for, or in smaller messages if one was too large."""
         if isinstance(error, InputValuesRequiredError):
             return self if self._add_values() else None
         return self if self._requirements.learn(error) and self._shrinks_chunks() else None
 
     def _shrinks_chunks(self) -> bool:
-        """Goes over to chunks, or to smaller ones; returns whether there are such."""
+        """Switches to chunks, or to smaller ones; returns whether that is possible."""
         before, self._chunk_bytes = self._chunk_bytes, self._requirements.chunk_bytes
         return before is None or self._chunk_bytes < before
 
     def _add_values(self) -> bool:
-        """Has the values sent that the server asked for; returns whether any were withheld."""
+        """Adds the values that the server asked for; returns whether any were withheld."""
         asked, self._asked = self._asked or self._portion, None
         lacking = [each for each in asked.positions if asked.withholds(each)]
         refused, self._lacking = [each for each in lacking if each in self._lacking], []
@@ -244,7 +244,7 @@ class ProgramRun(Lender[None]):
     def fail(self, error: AclgradError) -> None:
         """Settles the steps of a message that failed as a whole.
 
-        An error that is not the server's ends the run: no connection, no time left, a closed client.
+        An error of the client ends the run: no connection, no time left, a closed client.
         """
         is_answer = len(self._sent) == 1 and error.is_from_server
         self._is_answered |= is_answer
@@ -261,7 +261,7 @@ class ProgramRun(Lender[None]):
         self._pending = [each for each in self._pending if each not in finished]
 
     def _first_error(self, end: int | None = None) -> AclgradError | None:
-        """Returns the error of the first step that failed, of those before a position or of all."""
+        """Returns the error of the first failed step, of those before a position or of all."""
         failed = [at for at, each in self._outcomes.items() if isinstance(each, AclgradError)]
         first = min((at for at in failed if end is None or at < end), default=None)
         return None if first is None else self._outcomes[first]
@@ -269,7 +269,7 @@ class ProgramRun(Lender[None]):
     def results(self) -> dict[int, Outcome]:
         """Ends the run: returns the outcomes by position.
 
-        Raises the first error unless errors are returned, and if no step was answered.
+        Raises the first error unless errors are returned, or if no step was answered.
         """
         error = self._first_error()
         if not self._is_answered:
@@ -282,7 +282,7 @@ class ProgramRun(Lender[None]):
         try:
             raise error
         finally:
-            # Its traceback has this frame and the run, which are not to have it: they hold all arrays.
+            # Its traceback refers to this frame and the run, which hold all arrays: they must not refer to it.
             del error, outcomes
 
 

@@ -1,4 +1,4 @@
-"""The errors of a program's steps, as their server tells them, with the steps' names in the whole program."""
+"""The errors of a program's steps, with the steps' positions in the whole program."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from aclgrad.errors import AclgradError, InputFailedError
 def error_of_step(
     status: status_pb2.Status, position: int, positions: Sequence[int], steps: Sequence[Step]
 ) -> AclgradError:
-    """Returns the error of a step, which names it by its position in the whole program.
+    """Returns the error of a step, which names its position in the whole program.
 
-    `positions` are those of the steps that were sent.
+    `positions` are those of the sent steps.
     """
     error, step = error_of_status(status), steps[position]
     if isinstance(error, InputFailedError):

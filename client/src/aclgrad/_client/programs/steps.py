@@ -1,4 +1,4 @@
-"""The steps of a program: calls whose arrays are kept, and which may use outputs of earlier steps."""
+"""The steps of a program: calls that keep their arrays and may use outputs of earlier steps."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -34,24 +34,24 @@ from aclgrad.wire.messages import OperatorCall, request_head
 from aclgrad.wire.values import AttributeValue, checked_name, tensor_field
 
 _FIELD_BYTES: Final = 16
-"""The keys and lengths of a step or of an input, and a reference, at most."""
+"""The most bytes of a step's or input's keys and lengths, and of a reference."""
 _NUMBER_BYTES: Final = 10
-"""A number, at most."""
+"""The most bytes of a number."""
 _OUTPUT_FIELDS_BYTES: Final = 256
-"""What stands before the data of an output in a reply, at most."""
+"""The most bytes before the data of an output in a reply."""
 _PACKAGE: Final = __name__.partition(".")[0]
 
 
 class Form(NamedTuple):
-    """What steps have in common that differ in the values of their inputs."""
+    """The key of steps that differ only in the values of their inputs."""
 
     head: bytes
-    """What a step has beside its tensors, on the wire."""
+    """The bytes of a step beside its tensors."""
     outputs: tuple[TensorView, ...]
     rest_bytes: int
-    """At most so much stands in a request beside the data of tensors and views of them."""
+    """The most bytes in a request beside tensors' data and views."""
     reply_bytes: int
-    """The bytes of the outputs in a reply, 0 if they are not known: the server will say why."""
+    """The bytes of the outputs in a reply, 0 if unknown: the server says why."""
 
 
 class StepInput(NamedTuple):
@@ -66,7 +66,7 @@ class StepInput(NamedTuple):
 
 
 class Step:
-    """One step. Its arrays have been read: what they hold later does not matter."""
+    """One step. Its arrays have been read, so later changes do not matter."""
 
     __slots__ = ("attributes", "form", "inputs", "operator", "out", "place", "wanted")
 
@@ -88,7 +88,7 @@ class Step:
         if type(operator) is not str:
             checked_name("operator", operator)
         self.wanted = wanted_names(outputs)
-        """The names of the outputs that the caller wants; none for all."""
+        """The names of the wanted outputs; none for all."""
         shapes = unsent(requirements.withheld, operator, self.wanted)
         arrays: dict[str, Array] = {}
         handles: dict[str, Handle] = {}
@@ -113,13 +113,13 @@ class Step:
             destination.check_apart((name, each) for name, each in arrays.items() if name not in shapes)
             for field, array in destination.given():
                 table.claim(field, array)
-        # Last, because it copies them.
+        # Last, because it copies.
         self.inputs = tuple(_input(each, handles.get(each.name), arrays.get(each.name), table) for each in tensors)
         self.place = ""
-        """Where the caller added the step; empty if nobody is told."""
+        """Where the caller added the step; may be empty."""
 
     def destination(self, returned: tuple[str, ...]) -> Destination:
-        """Returns where those of its outputs go that are sent back; an `out` for another is not written."""
+        """Returns the destination of its returned outputs; an `out` for another is not written."""
         names = OUTPUTS.get(self.operator, ())
         if names and not returned:
             return NOTHING
@@ -132,7 +132,7 @@ class Step:
 
     @property
     def rest_bytes(self) -> int:
-        """At most so much stands in a request beside the data of tensors."""
+        """The most bytes in a request beside tensors' data."""
         rest_bytes = self.form.rest_bytes
         for each in self.inputs:
             if each.view is not None:
@@ -141,16 +141,16 @@ class Step:
 
     @property
     def outputs(self) -> tuple[TensorView, ...]:
-        """Names and types of the wanted outputs; none where the call is not legal, or the operator not known."""
+        """Names and types of the wanted outputs; none if the call is illegal or the operator unknown."""
         return self.form.outputs
 
     @property
     def returned(self) -> tuple[str, ...]:
-        """The names of all outputs that the caller may have; none where they are not known."""
+        """The names of all outputs that the caller may get; none if unknown."""
         return self.wanted or RETURNED.get(self.operator, ())
 
     def why_nothing_follows(self) -> str:
-        """Returns what is wrong with the call, whose outputs do not follow from its inputs and attributes."""
+        """Returns the problem of the call, whose outputs do not follow from its inputs and attributes."""
         inputs = tuple(TensorView(each.name, each.type) for each in self.inputs)
         try:
             check_on_any_product(
@@ -183,7 +183,7 @@ def _input(tensor: TensorView, handle: Handle | None, array: Array | None, table
     if handle is not None:
         return StepInput(tensor.name, tensor.type, handle.view, None, handle.step, handle.output)
     if array is None:
-        # A shape may be one that the wire cannot hold.
+        # The wire may be unable to hold the shape.
         tensor_field(0, tensor)
         return StepInput(tensor.name, tensor.type)
     entry, view = table.keep(array, tensor.type)

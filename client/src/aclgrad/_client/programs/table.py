@@ -1,4 +1,4 @@
-"""The arrays of a program, as they were when they were given, each once."""
+"""The table of a program: copies of its arrays, each once."""
 
 import math
 from bisect import bisect_right, insort
@@ -14,10 +14,10 @@ from aclgrad.sources import InMessage, in_message
 from aclgrad.tensors import DType, TensorType, View, dense_elements, laid_over
 
 _NEIGHBOURS: Final = 4
-"""How many of the arrays that begin before another one may have it within them; a miss only costs bytes."""
+"""How many preceding arrays are searched for one that contains it; a miss only costs bytes."""
 
 _PIECE_BYTES: Final = 2**20
-"""What is compared at a time."""
+"""Bytes compared at a time."""
 
 
 class Entry:
@@ -26,7 +26,7 @@ class Entry:
     __slots__ = ("_elements", "data", "type")
 
     def __init__(self, elements: Array, type: TensorType) -> None:
-        # Of numpy's, because nothing clears that memory before, and large copies let go of the GIL.
+        # By numpy, which does not clear the memory first, and releases the GIL during large copies.
         self._elements = elements.copy()
         self.data = self._elements.data.toreadonly()
         self.type = type
@@ -41,45 +41,45 @@ class Entry:
 
     @property
     def source(self) -> InMessage:
-        """Its bytes in a message."""
+        """The number of its bytes in a message."""
         return in_message(self.data)
 
     def has(self, elements: Array, start: int) -> bool:
-        """Whether these are its bytes from there on."""
+        """Whether these are its bytes from the offset on."""
         own, given = self.data[start : start + elements.nbytes], elements.data
         pieces = range(0, elements.nbytes, _PIECE_BYTES)
-        # Two memoryviews are compared one element after the other.
+        # memoryviews are compared element by element.
         return all(bytearray(own[at : at + _PIECE_BYTES]) == given[at : at + _PIECE_BYTES] for at in pieces)
 
     def shows(self, array: Array, view: View) -> bool:
-        """Whether a view of its elements is this array."""
+        """Whether this view of its elements equals the array."""
         shown = laid_over(self._elements.view(array.dtype), view, array.shape)
-        # What repeats is compared once.
+        # Repeated elements are compared once.
         once = tuple(slice(None) if stride else slice(1) for stride in array.strides)
         return shown[once].tobytes() == array[once].tobytes()
 
 
 class Kept(NamedTuple):
-    """An array of a table: the entry, and how the array lies over it."""
+    """An array of a table: the entry, and the array's view of it."""
 
     entry: Entry
     view: View | None
 
 
 class _Span(NamedTuple):
-    """Where in the caller's memory an entry was."""
+    """An entry's place in the caller's memory."""
 
     start: int
     end: int
     number: int
-    """Another for each: entries have no order."""
+    """Distinct for each, because entries have no order."""
     entry: Entry
 
 
 class Table:
-    """Keeps copies of arrays. An array that comes again with the same values has the same entry, and so have its views.
+    """Keeps copies of arrays. An array given again with the same values has the same entry, as do its views.
 
-    It is found by its memory. Its values are compared: it may have changed, or its memory may be another array's now.
+    It is found by its memory, and its values are compared: they may have changed, or the memory may be another array's.
     """
 
     def __init__(self) -> None:
@@ -87,13 +87,13 @@ class Table:
         """Ascending by start."""
         self._numbers = count()
         self._outs: list[tuple[int, int]] = []
-        """Where arrays are that outputs go to: first byte and end, ascending."""
+        """The memory of arrays for outputs: first byte and end, ascending."""
         self._packed: dict[tuple[int, tuple[int, ...], tuple[int, ...], str], Entry] = {}
-        """Arrays with other elements between their own, which are copied into one piece."""
+        """Arrays with gaps between their elements, which are copied into one block."""
 
     @property
     def has_outs(self) -> bool:
-        """Whether outputs go to arrays of the caller."""
+        """Whether outputs go to the caller's arrays."""
         return bool(self._outs)
 
     def keep(self, array: Array, type: TensorType) -> Kept:
@@ -116,16 +116,16 @@ class Table:
         return Kept(entry, View(offset, strides))
 
     def claim(self, field: str, out: Array) -> None:
-        """Raises InvalidFieldError if an output of another step goes to this memory too: one would be lost."""
+        """Raises InvalidFieldError if another step's output goes to this memory: one would be lost."""
         span, at = self._checked_span(field, out, "shares memory with the array of another step's output")
         self._outs.insert(at, span)
 
     def check_apart(self, field: str, array: Array) -> None:
-        """Raises InvalidFieldError if an output goes to the memory of an array that is read while the program runs."""
+        """Raises InvalidFieldError if an output goes to an array that is read while the program runs."""
         self._checked_span(field, array, "shares memory with the array (`out`) of a step's output")
 
     def _checked_span(self, field: str, array: Array, problem: str) -> tuple[tuple[int, int], int]:
-        """Returns where an array is in memory, and its position among the outputs' arrays, with none of which it is."""
+        """Returns an array's memory and its position among the outputs' arrays, or raises if it overlaps one."""
         start = array.__array_interface__["data"][0]
         steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
         first, end = start + sum(min(each, 0) for each in steps), start + sum(max(each, 0) for each in steps)
@@ -136,14 +136,14 @@ class Table:
         return span, at
 
     def _find(self, start: int, elements: Array, dtype: DType) -> tuple[Entry, int] | None:
-        """Returns the entry with these elements, and where they begin in it."""
+        """Returns the entry with these elements, and their offset in it."""
         for entry, offset in self._around(start, start + elements.nbytes, dtype):
             if entry.has(elements, offset):
                 return entry, offset // dtype.itemsize
         return None
 
     def _show(self, array: Array, dtype: DType) -> Kept | None:
-        """Returns an array that has other elements between its own, as a view of an entry that has them all."""
+        """Returns an array with gaps as a view of an entry that has all elements."""
         strides = [stride if size > 1 else 0 for size, stride in zip(array.shape, array.strides, strict=True)]
         is_odd = any(each < 0 or each % dtype.itemsize for each in strides)
         if not array.size or not array.dtype.isnative or is_odd:
@@ -157,7 +157,7 @@ class Table:
         return None
 
     def _around(self, start: int, end: int, dtype: DType) -> Iterator[tuple[Entry, int]]:
-        """Yields entries that were in memory around this range, and where it begins in them."""
+        """Yields entries whose memory contained this range, and its offset in them."""
         position = bisect_right(self._spans, (start, math.inf))
         for first, last, _, entry in self._spans[max(0, position - _NEIGHBOURS) : position][::-1]:
             if last >= end and entry.dtype is dtype and not (start - first) % dtype.itemsize:

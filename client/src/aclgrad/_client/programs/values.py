@@ -1,4 +1,4 @@
-"""The arrays that a run brings for the placeholders of its program, and whether they fit."""
+"""Checks a run's arrays for the placeholders of its program."""
 
 from __future__ import annotations  # `help` shows the names of unions, and not their members
 
@@ -21,14 +21,14 @@ Values = Mapping[Handle, TensorLike]
 NO_VALUES: Final[Values] = MappingProxyType({})
 
 _FEW: Final = 3
-"""So many missing placeholders are named."""
+"""Missing placeholders that an error names."""
 
 
 def data_of(values: Values, program: object, needed: Collection[Placeholder], table: Table) -> Data:
-    """Returns the bytes of the needed placeholders, of the caller's arrays or of row-major copies; ignores others.
+    """Returns the bytes of the needed placeholders, from the caller's arrays or row-major copies; ignores others.
 
-    Raises InvalidFieldError for a key that is no placeholder of the program, for an array of another type, for one that
-    shares memory with an `out` of a step, and if some are missing.
+    Raises InvalidFieldError if a key is not a placeholder of the program, if an array has another type or shares memory
+    with a step's `out`, or if one is missing.
     """
     found: dict[Placeholder, memoryview] = {}
     for handle, value in values.items():

@@ -1,1 +1,1 @@
-"""What a client is given: credentials, metadata, time limits, the environment."""
+"""Arguments of clients: credentials, metadata, time limits, the environment."""

@@ -1,4 +1,4 @@
-"""Checks of what a client and its calls are given, before gRPC makes something of it."""
+"""Checks of the arguments of a client and its calls, before gRPC sees them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _Hook = TypeVar("_Hook")
 DEFAULT_TIMEOUT_S: Final = 120.0
 _MAX_TIMEOUT_S: Final = 1e8
-"""More is more than gRPC's clock can count."""
+"""gRPC's clock cannot count more."""
 
 
 class TimeLimitError(Exception):
@@ -24,7 +24,7 @@ class TimeLimitError(Exception):
 
 
 class Default(Enum):
-    """Its only value stands for the setting of the client."""
+    """The type of DEFAULT."""
 
     DEFAULT = "default"
 
@@ -90,7 +90,7 @@ def time_limit(timeout_s: Timeout, default_s: float | None) -> float | None:
 
 
 def checked_tracing(given: bool | TracerProvider) -> Tracing | None:
-    """Returns what begins traces, or None; raises InvalidSettingError for another value, or without OpenTelemetry."""
+    """Returns the tracer of calls, or None; raises InvalidSettingError for another value, or without OpenTelemetry."""
     if given is False:
         return None
     if given is not True and not callable(getattr(given, "get_tracer", None)):

@@ -1,4 +1,4 @@
-"""How a client knows its server and shows who it is: TLS, a certificate of its own, and a token."""
+"""How client and server authenticate each other: TLS, the client's certificate, and a token."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from aclgrad.errors import InvalidSettingError
 
 AUTHORIZATION: Final = "authorization"
 _BEGIN: Final = "-----BEGIN "
-"""Each part of a PEM file begins so."""
+"""The beginning of each part of a PEM file."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,7 +66,7 @@ class Credentials:
         raise TypeError("Credentials hold secrets and are not pickled; make them anew where they are needed")
 
     def channel_credentials(self) -> grpc.ChannelCredentials | None:
-        """Returns what a channel is made with, or None for plaintext; raises InvalidSettingError for unusable files."""
+        """Returns the channel's credentials, or None for plaintext; raises InvalidSettingError for unusable files."""
         if not self.tls:
             return None
         ca, certificate, key = (_read(name, getattr(self, name)) for name in ("ca", "certificate", "key"))
@@ -75,12 +75,12 @@ class Credentials:
         return grpc.ssl_channel_credentials(authorities, *own)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Returns what every call carries."""
+        """Returns the metadata of every call."""
         return () if self.token is None else ((AUTHORIZATION, f"Bearer {self.token.strip()}"),)
 
 
 def checked_credentials(credentials: object) -> None:
-    """Raises InvalidSettingError unless they are Credentials or None; it does not repeat a token that came alone."""
+    """Raises InvalidSettingError unless they are Credentials or None, without repeating a token given instead."""
     if not isinstance(credentials, Credentials | None):
         problem, remedy = f"credentials is a {type(credentials).__name__}", "give an aclgrad.Credentials"
         raise InvalidSettingError(problem, field="credentials", remedy=remedy)
@@ -121,7 +121,7 @@ def _read(name: str, given: Pem | None) -> TlsFile | None:
         return TlsFile(name, given, given)
     remedy = "give the path of a PEM file, or its content as bytes"
     if not isinstance(given, str | os.PathLike) or _BEGIN in str(given):
-        # A key that came as text is not to be repeated.
+        # The text may be a key, so it is not repeated.
         raise _refused(name, f"is a {type(given).__name__} that is no path", remedy)
     try:
         return TlsFile(name, given, Path(given).read_bytes())

@@ -14,7 +14,7 @@ _WORDS: Final = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One variable: the setting that it gives, and how its text is read; `form` says which text is right."""
+    """One variable: its setting, and how its text is read; `form` describes valid texts."""
 
     name: str
     setting: str
@@ -35,12 +35,12 @@ VARIABLES: Final = (
     Variable("ACLGRAD_MAX_MESSAGE_BYTES", "max_message_bytes", int, "a number of bytes"),
     Variable("ACLGRAD_SHARED_MEMORY", "shared_memory", lambda text: _WORDS[text.lower()], "true or false"),
 )
-"""A variable that is empty counts as one that is not set."""
+"""An empty variable counts as not set."""
 _NAMES: Final = {each.setting: each.name for each in VARIABLES}
 
 
 def settings_of_environment(without: Collection[str] = ()) -> dict[str, Any]:
-    """Returns the settings that variables give, but for those `without` which the client is made.
+    """Returns the settings from variables, except those in `without`.
 
     Raises InvalidSettingError for a text that cannot be read.
     """
@@ -52,12 +52,12 @@ def settings_of_environment(without: Collection[str] = ()) -> dict[str, Any]:
 
 
 def unless_set(**defaults: Any) -> dict[str, Any]:
-    """Returns the settings whose variables are not set: defaults of a command, which variables go before."""
+    """Returns those of a command's defaults that no variable overrides."""
     return {setting: value for setting, value in defaults.items() if not os.environ.get(_NAMES[setting], "").strip()}
 
 
 def named_by_variable(error: InvalidSettingError, given: Collection[str]) -> InvalidSettingError:
-    """Returns the error of a setting, which names its variable if the setting is not among those `given` in code."""
+    """Returns the error of a setting, which names its variable unless the setting is `given` in code."""
     secrets = {} if "credentials" in given else {field: name for name, field in CREDENTIALS.items()}
     variable = (_NAMES | secrets).get(error.field or "")
     if variable is None or error.field in given:

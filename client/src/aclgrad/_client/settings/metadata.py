@@ -1,4 +1,4 @@
-"""Metadata of the caller's own that goes with each call, checked by gRPC's rules before gRPC refuses it in its words.
+"""The caller's metadata for each call, checked by gRPC's rules, with clearer errors than gRPC's.
 
 The rules: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 """
@@ -20,18 +20,18 @@ _OF_HTTP: Final = frozenset(
     ("connection", "content-length", "content-type", "host", "te", "transfer-encoding", "user-agent")
 )
 _MAX_BYTES: Final = 7 * 2**10
-"""Receivers may refuse more than 8 KiB, and gRPC and the client add some of their own."""
+"""Receivers may refuse more than 8 KiB, and gRPC and the client add their own."""
 _PAIR_BYTES: Final = 32
-"""What HTTP/2 counts for a pair beside its text."""
+"""HTTP/2's overhead of a pair."""
 
 
 def server_of(trailers: Any) -> str | None:
-    """Returns the server that names itself in these trailers."""
+    """Returns the server's name in these trailers."""
     return next((value for key, value in trailers or () if key == SERVER and isinstance(value, str)), None)
 
 
 def checked_metadata(given: Metadata) -> tuple[Pair, ...]:
-    """Returns the pairs; raises InvalidSettingError that names the key, but no value: it may be secret."""
+    """Returns the pairs; raises InvalidSettingError that names the key, but not the value, which may be secret."""
     try:
         pairs = [(key, value) for key, value in (given.items() if isinstance(given, Mapping) else given)]
     except (TypeError, ValueError):

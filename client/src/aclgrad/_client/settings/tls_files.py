@@ -1,4 +1,4 @@
-"""What the files of TLS hold, checked and written anew: gRPC would report a bad one as an unreachable server."""
+"""Checks and rewrites TLS files: gRPC would report a bad one as an unreachable server."""
 
 import os
 import re
@@ -21,13 +21,13 @@ _TRUSTED: Final = b"TRUSTED CERTIFICATE"
 """The label of a certificate that OpenSSL's notes on trust follow."""
 _KEY: Final = b"PRIVATE KEY"
 _TIMES: Final = {0x17: "%y%m%d%H%M%SZ%z", 0x18: "%Y%m%d%H%M%SZ%z"}
-"""How times are written, by their tags; the zone is added."""
+"""Formats of times by tag; the zone is added."""
 _TIME: Final = rb"(\x17\x0d[0-9]{12}Z|\x18\x0f[0-9]{14}Z)"
 _VALIDITY: Final = re.compile(rb"\x30[\x1e-\x22]" + _TIME + _TIME)
-"""The only two times in a row of a certificate: RFC 5280, section 4.1."""
+"""The only two adjacent times of a certificate: RFC 5280, section 4.1."""
 _MINUTE: Final = "%Y-%m-%d %H:%M"
 _OF_ANOTHER: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
-"""OpenSSL's reasons for a key that is not the certificate's; the last one is for a key of another type."""
+"""OpenSSL's reasons if a key does not match the certificate; the last one is for another type of key."""
 _REMEDIES: Final = {
     "ca": "give the PEM file of the authorities that servers have their certificates from",
     "certificate": "give the PEM file of the client's certificate",
@@ -37,7 +37,7 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The block of a certificate, written anew, and from when until when it is valid."""
+    """A certificate's block, rewritten, and its validity period."""
 
     pem: bytes
     begin: datetime
@@ -46,10 +46,9 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class TlsFile:
-    """What an argument of Credentials gave, by path or as bytes.
+    """An argument of Credentials, a path or bytes.
 
-    What it holds is written anew: gRPC skips a block after a byte order mark or spaces, and all blocks after one that
-    is damaged.
+    The content is rewritten: gRPC skips a block after a byte order mark or spaces, and all blocks after a damaged one.
     """
 
     field: str
@@ -57,7 +56,7 @@ class TlsFile:
     content: bytes
 
     def certificates(self) -> list[Certificate]:
-        """Returns its certificates; raises TlsFileError if there are none, or for one that gRPC would not read."""
+        """Returns its certificates; raises TlsFileError if there are none, or gRPC would not read one."""
         openssl, found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), []
         for block in self._blocks(_CERTIFICATE):
             der = self._decoded(block)
@@ -81,7 +80,7 @@ class TlsFile:
         return _written(block["label"], self._decoded(block))
 
     def refuse_if_invalid(self, certificate: Certificate) -> None:
-        """Raises TlsFileError if a certificate of the file is not valid now."""
+        """Raises TlsFileError if one of the certificates is not valid now."""
         now, remedy = datetime.now(UTC), "give one that is valid, or set the clock of this machine"
         if now >= certificate.end:
             raise self.refused(f"holds a certificate that expired on {certificate.end:{_MINUTE}} UTC", remedy)
@@ -109,7 +108,7 @@ class TlsFile:
         return self.refused(f"holds a {kind} that cannot be read, at line {line}: {why}", _REMEDIES[self.field])
 
     def _blocks(self, kind: bytes) -> list[re.Match[bytes]]:
-        """Returns the blocks of this kind; raises TlsFileError if there are none, and says what is there instead."""
+        """Returns the blocks of this kind; raises TlsFileError, which names the other blocks, if there are none."""
         blocks = list(_BLOCK.finditer(self.content))
         found = {each: [block for block in blocks if block["label"].endswith(each)] for each in (_KEY, _CERTIFICATE)}
         if len(re.findall(rb"-(?:BEGIN|END) [A-Z0-9 ]*%b-" % kind, self.content)) != 2 * len(found[kind]):
@@ -122,7 +121,7 @@ class TlsFile:
 
 
 def checked_authorities(ca: TlsFile) -> bytes:
-    """Returns what gRPC trusts; raises TlsFileError unless the file holds certificates, of which one is valid now."""
+    """Returns the trusted certificates; raises TlsFileError unless the file has one that is valid now."""
     certificates = ca.certificates()
     now = datetime.now(UTC)
     if not any(each.begin <= now < each.end for each in certificates):
@@ -131,7 +130,7 @@ def checked_authorities(ca: TlsFile) -> bytes:
 
 
 def checked_pair(certificate: TlsFile, key: TlsFile) -> tuple[bytes, bytes]:
-    """Returns key and certificate; raises TlsFileError unless the certificate is valid now, and the key its own."""
+    """Returns key and certificate; raises TlsFileError unless they match and the certificate is valid now."""
     certificates = certificate.certificates()
     # The first is the client's own.
     certificate.refuse_if_invalid(certificates[0])
@@ -146,7 +145,7 @@ def checked_pair(certificate: TlsFile, key: TlsFile) -> tuple[bytes, bytes]:
         if error.reason is None:
             raise key.refused(f"cannot be read, or {certificate} cannot", _REMEDIES["key"]) from None
     except OSError:
-        # This system has no such path: gRPC has the last word, as in all that OpenSSL finds too weak.
+        # Without such a path, gRPC decides, as it does about everything that OpenSSL finds too weak.
         pass
     return secret, chain
 
@@ -167,16 +166,16 @@ def _written(label: bytes, der: bytes) -> bytes:
 
 
 def _validity(der: bytes) -> list[datetime]:
-    """Returns from when until when a certificate is valid; raises ValueError if it does not say so."""
+    """Returns a certificate's validity period; raises ValueError if it has none."""
     found = _VALIDITY.search(der)
     if found is None:
         raise ValueError("no two times")
-    # The first two bytes are tag and size.
+    # Skips two bytes, tag and size.
     return [datetime.strptime(f"{time[2:].decode()}+0000", _TIMES[time[0]]) for time in found.groups()]
 
 
 def _size_bytes(der: bytes) -> int:
-    """Returns the size of the first element, its tag and size included."""
+    """Returns the size of the first element, including its tag and size."""
     size, start = der[1], 2
     if size & 0x80:
         start += size & 0x7F

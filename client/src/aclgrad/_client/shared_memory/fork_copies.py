@@ -1,4 +1,4 @@
-"""Results in shared memory stay as they are in a child that is forked."""
+"""Keeps results in shared memory unchanged in forked children."""
 
 import ctypes
 import mmap
@@ -16,13 +16,12 @@ _copies: list[tuple[mmap.mmap, bytes]] = []
 
 
 def keep_apart(mapping: mmap.mmap) -> None:
-    """Gives children that are forked from now on a copy of the mapping at the same address, so that a result in shared
-    memory does not change in a child."""
+    """Gives children forked from now on a copy of the mapping at the same address."""
     _mappings.add(mapping)
 
 
 def forget(mapping: mmap.mmap) -> None:
-    """Ends that; takes no lock, because the garbage collector calls it."""
+    """Ends that, without a lock, because the garbage collector calls it."""
     _mappings.discard(mapping)
 
 
@@ -41,13 +40,13 @@ def _after_fork_in_child() -> None:
         for mapping, copy in _copies:
             _replace(mapping, copy)
     finally:
-        # They are no longer shared with anybody.
+        # They are no longer shared.
         _mappings.clear()
         _after_fork_in_parent()
 
 
 def _replace(mapping: mmap.mmap, copy: bytes) -> None:
-    """Puts private memory with these bytes in the place of the mapping; views of it stay valid."""
+    """Replaces the mapping by private memory with these bytes; views of it stay valid."""
     address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
     map_memory: Any = ctypes.CDLL(None, use_errno=True).mmap
     map_memory.restype = ctypes.c_void_p

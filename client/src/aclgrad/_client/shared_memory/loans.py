@@ -22,11 +22,11 @@ from aclgrad.wire import service
 
 _Result = TypeVar("_Result")
 _ALIGNED_BYTES: Final = 64
-"""Inputs that share a region begin at multiples of this."""
+"""Alignment of inputs that share a region."""
 
 
 class Loan(Exchange[_Result]):
-    """The regions that one attempt lends to the server for its large tensors, and takes back in the end."""
+    """The regions that one attempt lends to the server for its large tensors, and takes back at the end."""
 
     def __init__(self, pool: RegionPool, call: Lender[_Result]) -> None:
         self._pool = pool
@@ -35,18 +35,18 @@ class Loan(Exchange[_Result]):
         self._message_bytes = self.size_bytes = call.size_bytes
         self._lent: list[Region] = []
         self._shared: dict[Any, SharedRange] = {}
-        """Where the large inputs are."""
+        """The regions of large inputs."""
         self._regions: dict[Any, Region] = {}
-        """Where the large outputs are to go."""
+        """The regions for large outputs."""
         self._memory: dict[Any, SharedRange] = {}
-        """The same, for the server."""
+        """The same, in the server's form."""
         self._types: Mapping[Any, TensorType] = {}
-        # A caller that is cancelled may leave while another thread lends or reads.
+        # A cancelled caller may leave while another thread lends or reads.
         self._lock = threading.Lock()
         self._has_ended = False
 
     def lend(self) -> None:
-        """Puts the large tensors of the call into regions; what there is no room for stays as it was."""
+        """Puts the large tensors of the call into regions, as far as there is room."""
         inputs, self._types = self._call.lendable()
         large = {key: data for key, data in inputs.items() if data.nbytes >= service.SHARED_ABOVE_BYTES}
         if len(large) <= MAX_KEPT or not self._lend_together(large):
@@ -63,13 +63,13 @@ class Loan(Exchange[_Result]):
         received = {key: type.size_bytes for key, type in self._types.items()}
         arriving = sum(each for key, each in received.items() if key not in self._regions)
         self._message_bytes = max(sent, arriving)
-        # An output that stays in its region is not copied.
+        # Outputs that stay in their regions are not copied.
         self.size_bytes = max(sent, sum(received.values()) if self._call.copies_outputs else arriving)
 
     def _lend_together(self, inputs: Mapping[Any, memoryview]) -> bool:
-        """Puts more inputs than the pool keeps regions into one, and returns whether there was room for it.
+        """Puts all inputs into one region if the pool keeps too few; returns whether there was room.
 
-        Regions of their own would be made anew for each call, and the server would not know the message again.
+        Further regions would be made anew for each call, and the server's cached plan would not match the message.
         """
         ends = list(accumulate(-(-data.nbytes // _ALIGNED_BYTES) * _ALIGNED_BYTES for data in inputs.values()))
         region = self._take(ends[-1])
@@ -80,7 +80,7 @@ class Loan(Exchange[_Result]):
         return True
 
     def _put(self, key: Any, data: memoryview, region: Region, begin: int) -> None:
-        # By numpy, whose copy lets go of the GIL.
+        # By numpy, whose copy releases the GIL.
         np.frombuffer(region.memory, np.uint8, data.nbytes, begin)[:] = np.frombuffer(data, np.uint8)
         self._shared[key] = SharedRange(region.name, begin, data.nbytes)
 
@@ -93,7 +93,7 @@ class Loan(Exchange[_Result]):
         with self._lock:
             self._has_ended = True
             lent, self._lent = self._lent, []
-        # After a failure the server may still read and write: nobody is to use the regions again.
+        # After a failure the server may still read and write, so the regions are not reused.
         end = self._pool.give_back if error is None else self._pool.drop
         for region in lent:
             end(region)
@@ -103,11 +103,11 @@ class Loan(Exchange[_Result]):
         return self._call.request_in(self._shared, self._memory)
 
     def in_chunks(self) -> ChunkedProgram[_Result] | None:
-        """Returns the exchange without regions if there was no room for all, and the rest does not fit a message."""
+        """Returns the exchange without regions if there was not room for all, and the rest does not fit a message."""
         return self._call.chunks_for(self._message_bytes)
 
     def read(self, reply: bytes) -> _Result:
-        """Returns the outputs where they are; a region goes back when nobody has its array any more."""
+        """Returns the outputs in place; a region goes back to the pool when its array is freed."""
         return self._call.read_from(reply, self._take_over)
 
     def _take_over(self, key: Any, output: TensorView) -> Array:
@@ -118,20 +118,20 @@ class Loan(Exchange[_Result]):
         array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)
         with self._lock:
             if not self._has_ended:
-                # From here on it is the array's.
+                # The array owns it from here on.
                 self._lent.remove(region)
         keep_apart(region.memory)
         weakref.finalize(held, self._pool.give_back_later, region).atexit = False
         return array
 
     def _take(self, size_bytes: int) -> Region | None:
-        """Returns a region for a tensor, or None where it is small or there is no room."""
+        """Returns a region for a tensor, or None if it is small or there is no room."""
         if size_bytes < service.SHARED_ABOVE_BYTES:
             return None
         try:
             region = self._pool.take(size_bytes)
         except (OSError, OverflowError):
-            # Overflow: the call is not legal, and the server will say why.
+            # Overflow: the call is illegal, and the server says why.
             return None
         with self._lock:
             if not self._has_ended:

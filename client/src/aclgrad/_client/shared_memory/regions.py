@@ -1,7 +1,7 @@
-"""Shared memory of the client: regions that calls lend to a server on the same host.
+"""The client's regions of shared memory, lent by calls to a server on the same host.
 
-A region has one owner at a time: the pool, a call, or the array that the call returned. After a call that failed it is
-dropped, for the server may still be at it.
+A region has one owner at a time: the pool, a call, or the returned array. After a failed call it is dropped, because
+the server may still use it.
 """
 
 import mmap
@@ -18,25 +18,25 @@ from aclgrad._client.shared_memory.fork_copies import forget
 from aclgrad.wire import service
 
 MAX_KEPT: Final = 16
-"""So many regions wait for their next use."""
+"""Regions kept for their next use."""
 _GRANULE: Final = 2**20
 
 
 class Region:
-    """A POSIX shared-memory object of ours; its memory lives as long as somebody views it, its name until `unlink`."""
+    """A POSIX shared-memory object of ours; its memory lives as long as a view of it, its name until `unlink`."""
 
     def __init__(self, size_bytes: int) -> None:
-        """Raises OSError where /dev/shm has no room."""
+        """Raises OSError if /dev/shm has no room."""
         self.name = f"/{service.SHARED_PREFIX}{secrets.token_hex(8)}"
         self.size_bytes = size_bytes
         self.is_released = False
         self._process_id = os.getpid()
-        # The tracker is a process of its own: it removes the name if this one dies without doing so.
+        # The tracker is a separate process, which removes the name if this one dies first.
         resource_tracker.register(self.name, "shared_memory")
         try:
             file = os.open(service.SHARED_FOLDER + self.name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
-                # Not truncate: without the room for its pages the first touch would end the process.
+                # Not truncate: without room for its pages, the first access would kill the process.
                 os.posix_fallocate(file, 0, size_bytes)
                 self.memory = mmap.mmap(file, size_bytes)
             finally:
@@ -47,17 +47,17 @@ class Region:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this process was forked off the one that made it, and goes on using it."""
+        """Whether this process is a fork of the one that made it, which still uses it."""
         return self._process_id != os.getpid()
 
     def unlink(self) -> None:
-        """Removes the name; a process that was forked off leaves it to the one that made it."""
+        """Removes the name; a forked process leaves it to the one that made it."""
         if not self.is_inherited:
             self._remove()
             resource_tracker.unregister(self.name, "shared_memory")
 
     def release(self) -> None:
-        """Gives the memory back and leaves the rest to `unlink`; takes no lock."""
+        """Gives the memory back without a lock, and leaves the rest to `unlink`."""
         if not self.is_inherited:
             self._remove()
         self.is_released = True
@@ -69,9 +69,9 @@ class Region:
 
 
 class RegionPool:
-    """Regions to be used again: fresh memory would cost more than the copy into it. Safe to share between threads.
+    """Reusable regions: fresh memory costs more than the copy into it. Safe to share between threads.
 
-    Names that are left when the pool is forgotten or the interpreter ends are removed then.
+    Remaining names are removed with the pool, or when the interpreter ends.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class RegionPool:
         weakref.finalize(self, _unlink_all, self._named)
 
     def take(self, size_bytes: int) -> Region:
-        """Returns a region of at least this size; raises OSError where there is no room for one."""
+        """Returns a region of at least this size; raises OSError if there is no room for one."""
         with self._lock:
             while self._returned:
                 self._keep(self._returned.popleft())
@@ -98,7 +98,7 @@ class RegionPool:
         try:
             region = Region(rounded)
         except OSError:
-            # What is kept for other sizes may be what takes the room.
+            # Regions kept for other sizes may take the room.
             with self._lock:
                 while self._free:
                     self._drop(self._free.pop())
@@ -112,10 +112,10 @@ class RegionPool:
             self._keep(region)
 
     def give_back_later(self, region: Region) -> None:
-        """Gives back without any lock: the garbage collector calls it, in the middle of whatever a thread does."""
+        """Gives back without a lock, because the garbage collector calls it at any point of a thread."""
         forget(region.memory)
         if region.is_inherited:
-            # A child has a copy, which the server cannot see.
+            # A forked child has a copy, which the server cannot see.
             region.release()
             return
         if self._is_closed or len(self._returned) >= MAX_KEPT:
@@ -124,7 +124,7 @@ class RegionPool:
             self._returned.append(region)
 
     def drop(self, region: Region) -> None:
-        """Removes a region that nobody is to use again."""
+        """Removes a region that must not be reused."""
         with self._lock:
             self._drop(region)
 

@@ -1,4 +1,4 @@
-"""What a bridge to a framework made for a client, and the bound on it."""
+"""Bounded caches of functions that a bridge to a framework made for a client."""
 
 import threading
 from collections import OrderedDict
@@ -6,17 +6,17 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 MOST: Final = 512
-"""More functions than the layers of a model have shapes. JAX keeps what it compiled for each."""
+"""Enough for all shapes of a model's layers. JAX keeps a compiled program of each function."""
 
 
 class BridgeFunctions:
-    """Functions by what makes each another than the others; threads may share them.
+    """Functions by key; threads may share them.
 
-    The `MOST` that were used last stay; an older one is made again if it is needed again.
+    The `MOST` recently used stay; others are made again when needed.
     """
 
     def __init__(self) -> None:
-        # What ends with a function may come back to them.
+        # Finalizers of a function may call back here.
         self._lock = threading.RLock()
         self._functions: OrderedDict[Hashable, Any] = OrderedDict()
 
@@ -31,7 +31,7 @@ class BridgeFunctions:
             return self._functions.get(key)
 
     def keep(self, key: Hashable, function: Any) -> Any:
-        """Returns the function that is kept: of several threads that made one, the first one's."""
+        """Returns the cached function: if several threads made one, the first one's."""
         with self._lock:
             kept = self._functions.setdefault(key, function)
             while len(self._functions) > MOST:

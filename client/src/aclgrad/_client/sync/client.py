@@ -40,7 +40,7 @@ class Client(BaseClient[Array]):
 
     def _new_transport(self) -> ThreadTransport:
         self.bridge_functions = BridgeFunctions()
-        """What a bridge to a framework made for this client; it ends with it."""
+        """Functions that a bridge to a framework made for this client."""
         self._open_first_channel()
         return ThreadTransport(self._channels, self._channel_to, self._metadata)
 

@@ -27,11 +27,11 @@ from aclgrad._client.channel.resolver import Addresses, Found, look_up
 from aclgrad._client.channel.servers import Endpoints, one_by_one
 
 _CLOSED: Final = ValueError
-"""What grpc raises for a channel that was closed."""
+"""grpc's error for a closed channel."""
 
 
 class ThreadNetwork(Network):
-    """The network of a thread: its coroutines block and never wait for an event loop."""
+    """The network of a thread: its coroutines block, and never wait for an event loop."""
 
     async def look_up(self, addresses: Addresses, rules: ProxyRules) -> Found:
         return look_up(addresses, rules)
@@ -47,7 +47,7 @@ class ThreadNetwork(Network):
                 call.add_done_callback(lambda call, each=each: answered.put((each, call)))
             for _ in channels:
                 each, call = answered.get(timeout=max(0.0, begin + limit_s - time.monotonic()))
-                # A status that is raised would keep its call, and this frame, in a cycle.
+                # A raised status would keep its call and this frame in a cycle.
                 answers[each] = answer_of(call.result() if call.code() is grpc.StatusCode.OK else call.code())
                 if answers[each] is Answer.HERE:
                     heard.add(each)
@@ -75,7 +75,7 @@ class ThreadNetwork(Network):
 def close(channel: Channel) -> threading.Thread | None:
     """Closes a channel, which ends its calls at once. Returns the thread that may still wait for the connection.
 
-    grpc waits for a connection that a stopped server has left full of bytes, until the kernel gives it up.
+    If a stopped server left a connection full of bytes, grpc waits until the kernel gives it up.
     """
     closer = threading.Thread(target=channel.grpc.close, name="aclgrad-close", daemon=True)
     try:
@@ -88,20 +88,20 @@ def close(channel: Channel) -> threading.Thread | None:
 
 
 class DiscoveryThread:
-    """Has a thread discover what is due, one at a time."""
+    """Runs due discoveries in a thread, one at a time."""
 
     def __init__(self, channels: ChannelPool, network: ThreadNetwork) -> None:
         self._channels = channels
         self._discovery = Discovery(channels, network)
         self._starting = threading.Lock()
-        """Held until the thread runs, so that whoever waits finds it."""
+        """Held until the thread runs, so that waiters find it."""
         self._thread: threading.Thread | None = None
         self._is_settled = threading.Event()
-        """Set when the latest discovery has ended, or nobody waits for it any more."""
+        """Set when the latest discovery has ended, or its waiters are released."""
         self._is_settled.set()
 
     def start(self) -> None:
-        """Begins what is due, unless that is under way."""
+        """Begins a due discovery, unless one is under way."""
         if not self._channels.is_discovery_due:
             return
         with self._starting:
@@ -112,30 +112,30 @@ class DiscoveryThread:
             try:
                 thread.start()
             except RuntimeError:
-                # No more threads: the channel that is in use will do.
+                # No more threads: the current channel has to do.
                 self._channels.end_discovery()
             else:
                 self._thread, self._is_settled = thread, settled
 
     def wait(self, limit_s: float | None) -> None:
-        """Waits until what is under way has ended, or for so long; `release` ends all waits."""
+        """Waits until the discovery under way has ended, or for this long; `release` ends all waits."""
         with self._starting:
             settled = self._is_settled
         settled.wait(None if limit_s is None else max(0.0, limit_s))
 
     def release(self) -> None:
-        """Has nobody wait any more: a user's function, or a name server, may take for ever."""
+        """Ends all waits: a user's function or a name server may never return."""
         with self._starting:
             self._is_settled.set()
 
     def join(self, limit_s: float) -> None:
-        """Waits until the thread has ended, or for so long."""
+        """Waits until the thread has ended, or for this long."""
         if self._thread is not None:
             self._thread.join(max(0.0, limit_s))
 
     def _discover(self, settled: threading.Event) -> None:
         try:
-            # The coroutines of this network never wait, so the first step is the last.
+            # Coroutines of this network never wait, so the first step is the last.
             with suppress(StopIteration):
                 self._discovery.run().send(None)
         finally:

@@ -1,4 +1,4 @@
-"""The transport of a client for synchronous code: threads of grpc, and waits that block."""
+"""The transport of a client for synchronous code: grpc's threads and blocking waits."""
 
 import threading
 import time
@@ -33,14 +33,14 @@ def run(course: Callable[..., Coroutine[Any, Any, _Done]], *arguments: Any) -> _
         return cast(_Done, end.value)
     except RuntimeError as error:
         if isinstance(error.__cause__, StopIteration):
-            # No coroutine lets it out, but a function of the user's may raise it.
+            # Only a user's function may raise it.
             raise error.__cause__ from None
         raise
     raise RuntimeError("a transport of threads waited for an event loop")
 
 
 class ThreadTransport:
-    """Blocks the thread of the caller."""
+    """Blocks the caller's thread."""
 
     may_leave_locks: ClassVar[bool] = True
 
@@ -55,8 +55,7 @@ class ThreadTransport:
     async def message(self, request: bytes, sending: Sending) -> tuple[bytes, Any]:
         channel, method, limit_s, metadata, wants_trailers = sending
         if len(request) > LARGE_BYTES:
-            # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
-            # even after its deadline.
+            # As a stream of one message: a unary call waits for a full connection even after its deadline.
             replies = _stream(sending, iter((request,)))
             return _only(replies), replies.trailing_metadata() if wants_trailers else None
         call = channel.methods.get(method)
@@ -77,13 +76,13 @@ class ThreadTransport:
             except grpc.RpcError as failure:
                 if not is_given_up():
                     raise
-                # It would keep this frame, and all arrays, in a cycle.
+                # It would keep this frame and all arrays in a cycle.
                 failure.__traceback__ = None
                 raise TimeLimitError from None
         return replies.trailing_metadata() if sending.wants_trailers else None
 
     def means_closed(self, error: BaseException) -> bool:
-        # Another thread may have closed the channel since the call took it, or its owner.
+        # Another thread, or its owner, may have closed the channel since the call took it.
         return isinstance(error, ValueError) and (self.closed.is_set() or "closed channel" in str(error))
 
     async def beside(self, work: Callable[[], _Done], limit_s: float | None) -> _Done:
@@ -102,7 +101,7 @@ class ThreadTransport:
         close(channel)
 
     async def close(self) -> None:
-        """Ends all calls at once, and waits for a moment until connections and threads have ended, too."""
+        """Ends all calls at once, and waits a moment for connections and threads to end."""
         end = time.monotonic() + CLOSE_TIMEOUT_S
         closers = [close(channel) for channel in self._channels.close()]
         self._discovery.release()
@@ -113,7 +112,7 @@ class ThreadTransport:
 
 @contextmanager
 def _watched(progress: Progress, end: Callable[[], object]) -> Iterator[Callable[[], bool]]:
-    """Has a thread call `end` if the silence lasts too long, until the block ends; yields what says whether it did."""
+    """Calls `end` on a thread if the silence lasts too long; yields a function that says whether it did."""
     given_up, done = threading.Event(), threading.Event()
 
     def watch() -> None:
@@ -142,7 +141,7 @@ def _stream(sending: Sending, messages: Iterator[bytes]) -> Any:
 
 
 def _only(replies: Iterable[bytes]) -> bytes:
-    """Returns the reply to a call of one message; raises ServerFaultError unless there is exactly one."""
+    """Returns the reply to a call of one message; raises ServerFaultError unless there is exactly one reply."""
     try:
         (reply,) = replies
     except ValueError as error:
