@@ -117,7 +117,7 @@ def test_the_rules_are_those_of_the_card_that_a_server_comes_back_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for a function that was called before."""
-    monkeypatch.setattr("aclgrad.bridges.served.FRESH_S", 0.0)
+    monkeypatch.setattr("aclgrad.bridges.served_operators.FRESH_S", 0.0)
     config = write_host_config(tmp_path, product=Product.ATLAS_INFERENCE)
     with Server() as server:
         client = aclgrad.Client(server.address)

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.torch import _unseen
+from aclgrad.torch import _missed_calls
 
 from .conftest import RecordingClient
 
@@ -126,7 +126,7 @@ def test_a_checkpoint_that_keeps_its_function_elsewhere_is_told_as_local(
     client: RecordingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a release of PyTorch might that changes its reentrant checkpoint."""
-    monkeypatch.setattr(_unseen, "_REENTRANT", KeptElsewhere.forward.__code__)
+    monkeypatch.setattr(_missed_calls, "_REENTRANT", KeptElsewhere.forward.__code__)
     input = INPUT.clone().requires_grad_()
     with aclgrad.torch.remote_backward(client) as remote:
         output = KeptElsewhere.apply(nn.MaxPool2d(2), input)

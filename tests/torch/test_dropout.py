@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.bridges.served import Served, served_by
+from aclgrad.bridges.served_operators import ServedOperators, served_by
 from aclgrad.torch import _operations
 
 from .conftest import RecordingClient
@@ -123,7 +123,7 @@ def test_what_stays_local_is_drawn_once(client: RecordingClient, name: str) -> N
 
 
 def test_a_product_without_the_operator_draws_once(monkeypatch: pytest.MonkeyPatch, client: RecordingClient) -> None:
-    served = Served(served_by(client).operators - {"dropout_do_mask"}, None)
+    served = ServedOperators(served_by(client).operators - {"dropout_do_mask"}, None)
     monkeypatch.setattr(_operations, "served_by", lambda _: served)
     found = drawn(FUNCTIONS["dropout"], ROWS, block := aclgrad.torch.remote_backward(client))
     torch.testing.assert_close(found, drawn(FUNCTIONS["dropout"], ROWS), rtol=0, atol=0)

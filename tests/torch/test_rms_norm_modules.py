@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.torch import _unseen
+from aclgrad.torch import _missed_calls
 
 from .conftest import RecordingClient
 from .rms_norms import ALONE, SERVED, DetachedRMSNorm, FrozenRMSNorm, GatedRMSNorm, LlamaRMSNorm, OwnRMSNorm
@@ -192,7 +192,7 @@ def test_a_checkpoint_saves_the_same_again(
 
 def test_a_checkpoint_that_keeps_its_function_elsewhere(client: RecordingClient, monkeypatch: Any) -> None:
     """It would compute the module again without a block, where it saves other tensors."""
-    monkeypatch.setattr(_unseen, "_CHECKPOINT", None)
+    monkeypatch.setattr(_missed_calls, "_CHECKPOINT", None)
     module = module_of(LlamaRMSNorm)
     expected = step(module)
     with aclgrad.torch.remote_backward(client) as remote:

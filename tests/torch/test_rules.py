@@ -81,7 +81,7 @@ def test_the_rules_follow_a_server_that_comes_back_with_another_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The product 950 has one of the two operators for max pooling, which others do not need."""
-    monkeypatch.setattr("aclgrad.bridges.served.FRESH_S", 0.0)
+    monkeypatch.setattr("aclgrad.bridges.served_operators.FRESH_S", 0.0)
     config = write_host_config(tmp_path, product=Product.ASCEND_950)
     images = volume()[0].requires_grad_()
     with Server() as server:

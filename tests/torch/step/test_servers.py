@@ -13,7 +13,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from aclgrad.bridges import served
+from aclgrad.bridges import served_operators
 from aclgrad.testing import serve
 from tools.serving import Server
 
@@ -65,7 +65,7 @@ def test_a_server_that_is_down_is_an_error_that_changes_nothing() -> None:
 
 def test_another_product_has_a_trace_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its masks of max pooling have another form, and the client learns of it by the server's refusal alone."""
-    monkeypatch.setattr(served, "FRESH_S", 1e9)
+    monkeypatch.setattr(served_operators, "FRESH_S", 1e9)
     torch.manual_seed(9)
     model = nn.Sequential(nn.Linear(4, 4), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3))
     images = torch.randn(4, 2, 4, 4)

@@ -1,1 +1,1 @@
-"""What the bridges to PyTorch and JAX share; it knows neither."""
+"""Shared by the bridges to PyTorch and JAX, without importing either."""

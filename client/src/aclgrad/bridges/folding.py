@@ -1,6 +1,6 @@
-"""vmap: the mapped axis becomes a part of one axis of a call, so that there is one call for all elements.
+"""vmap: folds the mapped axis into an axis of a call, so that one call serves all elements.
 
-Arrays are those of PyTorch or of numpy, by the methods and functions that both have.
+Arrays are PyTorch's or numpy's, used by their common methods and functions.
 """
 
 import math
@@ -72,7 +72,7 @@ def fold_into_batch(mapped: Mapped) -> Any:
 
 
 def fold_elements(mapped: Mapped) -> Any:
-    """Makes one call of a function that computes each element by itself, or along axes counted from the end."""
+    """Makes one call of an element-wise function, or of one along axes counted from the end."""
     if mapped.first.ndim <= mapped.most:
         return mapped.call()
     result = mapped.call(_joined)
@@ -80,9 +80,9 @@ def fold_elements(mapped: Mapped) -> Any:
 
 
 def fold_into_rows(mapped: Mapped) -> Any:
-    """Makes one call of a function of rows with common parameters, and one for each element if they are its own.
+    """Makes one call of a function of rows with common parameters, or one for each element if they differ.
 
-    Gradients of parameters are sums over all rows of a call, and vmap wants them for each element.
+    Gradients of parameters are sums over all rows of a call, but vmap needs them for each element.
     """
     values = mapped.values
     if not _have_common_parameters(mapped) or mapped.first.ndim > mapped.most:
@@ -92,16 +92,16 @@ def fold_into_rows(mapped: Mapped) -> Any:
 
 
 def fold_into_leading_axes(mapped: Mapped) -> Any:
-    """Makes one call of a function along an axis that counts from the last: it may have any axes in front."""
+    """Makes one call of a function along an axis counted from the last, with any axes in front."""
     if mapped.first.ndim > mapped.most:
         return call_each(mapped)
-    if mapped.first.ndim == 1:  # of scalars, whose own axis is not that of vmap
+    if mapped.first.ndim == 1:  # of scalars, whose axis is not vmap's
         return mapped.call(lambda each: each[..., None])[..., 0]
     return mapped.call()
 
 
 def fold_into_channels(mapped: Mapped) -> Any:
-    """Makes one call of a function that computes each channel by itself, but needs all of its batch."""
+    """Makes one call of a function that computes each channel by itself over the whole batch."""
     size, (batch, channels) = mapped.size, mapped.first.shape[1:3]
 
     def folded(each: Any) -> Any:
@@ -118,7 +118,7 @@ def fold_into_channels(mapped: Mapped) -> Any:
 
 
 def fold_into_batch_with_parameters(mapped: Mapped) -> Any:
-    """Makes one call of a function of images with common parameters, and one for each element if they are its own."""
+    """Makes one call of a function of images with common parameters, or one for each element if they differ."""
     if not mapped.size or mapped.first.ndim == 1 or not _have_common_parameters(mapped):
         return call_each(mapped)
     size, images = mapped.size, mapped.first.shape[1]
@@ -131,7 +131,7 @@ def fold_into_batch_with_parameters(mapped: Mapped) -> Any:
 
 
 def fold_losses(mapped: Mapped) -> Any:
-    """Makes one call of a loss of each cell by itself, or of its gradient, which is reduced here."""
+    """Makes one call of an element-wise loss, or of its gradient; the reduction is done here."""
     values, size, library = mapped.values, mapped.size, mapped.library
     shape = values["input"].shape[1:]
     cells = math.prod(shape)
@@ -151,7 +151,7 @@ def fold_losses(mapped: Mapped) -> Any:
 
 
 def fold_classes(mapped: Mapped) -> Any:
-    """Makes one call of a likelihood with common weights, or of its gradient, which is reduced here."""
+    """Makes one call of a likelihood with common weights, or of its gradient; the reduction is done here."""
     values, size, library = mapped.values, mapped.size, mapped.library
     if not size or "weight" in _own_parameters(mapped):
         return call_each(mapped)
@@ -190,9 +190,9 @@ def fold_classes(mapped: Mapped) -> Any:
 
 
 def fold_convolution(mapped: Mapped) -> Any:
-    """Makes one call: elements with a common weight are parts of its batch, those with weights of their own are groups.
+    """Makes one call: elements with a common weight form its batch, those with different weights its groups.
 
-    Gradients of weights are sums over the batch of a call, and vmap wants them for each element.
+    Gradients of weights are sums over the batch of a call, but vmap needs them for each element.
     """
     size, values, images = mapped.size, mapped.values, mapped.first.shape[1]
     if not size or _have_common_parameters(mapped):
@@ -240,7 +240,7 @@ def _have_common_parameters(mapped: Mapped) -> bool:
 
 
 def _own_parameters(mapped: Mapped) -> set[str]:
-    """Returns the names of the parameters that each element has its own of."""
+    """Returns the names of the parameters that differ between elements."""
     given = {name for name in _PARAMETERS & mapped.values.keys() if mapped.values[name] is not None}
     return given - mapped.common.keys()
 
@@ -250,7 +250,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _joined(array: Any) -> Any:
-    """Returns the array with its first two axes as one."""
+    """Returns the array with its first two axes joined."""
     first, second, *rest = array.shape
     return array.reshape(first * second, *rest)
 

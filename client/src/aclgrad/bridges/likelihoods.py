@@ -1,4 +1,4 @@
-"""The gradient of cross entropy as steps of a program: of the likelihoods of classes, and of their logarithms."""
+"""The gradient of cross entropy as steps of a program: through the likelihoods of classes and their logarithms."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,7 +13,7 @@ OF_LOGITS: Final = "log_softmax_backward"
 
 
 def of_classes(axes: int) -> str:
-    """Returns the operator for log probabilities of so many axes: (C), (N, C), or (N, C, H, W)."""
+    """Returns the operator for log probabilities of this rank: (C), (N, C), or (N, C, H, W)."""
     return "nll_loss2d_backward" if axes == 4 else "nll_loss_backward"
 
 
@@ -23,10 +23,10 @@ def add_cross_entropy(
     attributes: Mapping[str, int],
     smoothing: Array | None = None,
 ) -> list[Handle]:
-    """Adds the steps, and returns what adds up to the gradient of the logits.
+    """Adds the steps, and returns the summands of the logits' gradient.
 
-    `inputs` and `attributes` are those of the operator for the likelihoods of classes, its `self` the log
-    probabilities. `smoothing` is a gradient of these besides, as label smoothing has one.
+    `inputs` and `attributes` are the class likelihood operator's, whose `self` is the log probabilities. `smoothing` is
+    a further gradient of these, from label smoothing.
     """
     log_probs = inputs["self"]
     found = program.execute(of_classes(log_probs.ndim), inputs, attributes)

@@ -1,4 +1,4 @@
-"""The gradients of products of matrices that bridges take from a server: composites of several operators."""
+"""The gradients of matrix products that bridges take from a server: composites of several operators."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from aclgrad.composites import AddmmGradients, LinearGradients, MatmulGradients
 class Composite:
     """A function of `aclgrad.composites` that adds the steps of the gradients of `addend + mat1 @ mat2`.
 
-    `mats` names its arguments for mat1 and mat2, `outputs` all fields of its result in their order, and `gradients`
-    those for mat1, mat2 and the addend if there may be one. `operators` are those of its steps.
+    `mats` names its arguments for mat1 and mat2, `outputs` all fields of its result in order, and `gradients` the
+    fields for mat1, mat2 and a possible addend. `operators` are the operators of its steps.
     """
 
     add_steps: Callable[..., Any]

@@ -1,6 +1,6 @@
-"""One row for each function that a framework computes here and a server differentiates.
+"""One row for each function that a framework computes locally and a server differentiates.
 
-`aclgrad.torch` makes a function of autograd of a row, and `aclgrad.jax` a custom_vjp.
+`aclgrad.torch` makes an autograd function from a row, `aclgrad.jax` a custom_vjp.
 """
 
 import math
@@ -18,14 +18,14 @@ Cast = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A differentiable function of the arguments that the operator's outputs are gradients of.
+    """A function whose gradients are the operator's outputs.
 
-    The operator's inputs and attributes are taken by name from the arguments, and from the result of `more`, which
-    derives values from arguments and output: an array, or a tuple whose first one is differentiable. The others have
-    their defaults. `unused` names those inputs that are not sent after all. `dtypes` are of inputs that the operator
-    takes in another dtype than the function has them; "input" stands for that of its input. A linear function is the
-    backward pass of its own backward pass. `fold` makes one call of many for vmap. `function` is the name that a user
-    calls, and `parameters` the function's names for attributes.
+    The operator's inputs and attributes are taken by name from the function's arguments and from `more`, which derives
+    values from arguments and output (an array, or a tuple whose first one is differentiable); the others have their
+    defaults. `unused` names inputs that are not sent. `dtypes` has the dtypes of inputs that the operator takes in
+    another one than the function's; "input" stands for the dtype of its input. A linear function is the backward pass
+    of its own backward pass. `fold` folds the calls of vmap into one. `function` is the name that a user calls, and
+    `parameters` has the function's names for attributes.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Row:
     parameters: Mapping[str, str] = field(default_factory=dict)
     spec: OperatorSpec = field(init=False)
     targets: tuple[str, ...] = field(init=False)
-    """The arguments that the operator's outputs are gradients of."""
+    """The arguments whose gradients are the operator's outputs."""
     ranks: tuple[int, ...] = field(init=False)
-    """How many axes the function's input may have."""
+    """The ranks of the function's input."""
     known: Callable[[Known, Any], dict[str, Any]] = field(init=False)
     """Returns arguments, derived values and defaults by name, from the arguments of a call and its output."""
     sent: Callable[[Known, Cast], dict[str, Any]] = field(init=False)
-    """Returns what the operator takes of what is known; the last argument casts an array to a dtype."""
+    """Returns the operator's inputs and attributes from these values; the last argument casts an array to a dtype."""
 
     def __post_init__(self) -> None:
         spec = OPERATORS[self.operator]
@@ -62,7 +62,7 @@ class Row:
 
 
 def _known(spec: OperatorSpec, more: Callable[[Known, Any], Known]) -> Callable[[Known, Any], dict[str, Any]]:
-    # Without the row: torch.compile cannot trace a function that holds one.
+    # Without the row, because torch.compile cannot trace a function that holds one.
     defaults = spec.defaults
     return lambda arguments, output: {**defaults, **arguments, **more(arguments, output)}
 
@@ -89,7 +89,7 @@ def _elementwise(name: str, operator: str = "", **options: Any) -> Row:
 
 
 def _exponential(name: str, factors: Callable[[Known], Known] = lambda arguments: {}) -> Row:
-    """Returns the row of a form of ELU, with factors that are not arguments of it."""
+    """Returns the row of a form of ELU, with constant factors."""
     return _elementwise(
         name, "elu_backward", more=lambda arguments, _: {"self_or_result": arguments["input"], **factors(arguments)}
     )
@@ -227,7 +227,7 @@ _ROWS: Final = (
     _exponential("celu", lambda arguments: {"input_scale": 1 / arguments["alpha"]}),
     _exponential("elu"),
     _elementwise("gelu", "gelu_backward_v2"),
-    # The axis counts from the last, here as below.
+    # The axis counts from the last, also below.
     _elementwise("glu", fold=folding.fold_into_leading_axes),
     *(_elementwise(name) for name in ("hardshrink", "hardsigmoid", "hardswish", "hardtanh")),
     _elementwise("leaky_relu"),
@@ -238,7 +238,7 @@ _ROWS: Final = (
     ),
     _elementwise("mish"),
     _elementwise("prelu", fold=folding.fold_into_batch_with_parameters),
-    # PyTorch, too, keeps the result alone.
+    # Like PyTorch, keeps only the result.
     _elementwise("relu", "threshold_backward", more=lambda _, output: {"input": output, "threshold": 0.0}),
     _elementwise("relu6", "hardtanh_backward", more=lambda *_: {"min": 0.0, "max": 6.0}),
     _exponential("selu", lambda _: {"alpha": _SELU_ALPHA, "scale": _SELU_SCALE}),
@@ -249,7 +249,7 @@ _ROWS: Final = (
     _elementwise("swiglu", "swi_glu_grad"),
     _elementwise("tanh", more=_of_output),
     _elementwise("threshold"),
-    # The axis counts from the last, so that those which vmap adds in front change nothing.
+    # The axis counts from the last, so that vmap's axes in front change nothing.
     *(_elementwise(name, more=_of_output, fold=folding.fold_into_leading_axes) for name in ("softmax", "log_softmax")),
     # 0 in rows of minus infinity.
     _elementwise(

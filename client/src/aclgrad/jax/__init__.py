@@ -9,9 +9,9 @@ The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.fun
 attention have JAX's, as activations that PyTorch lacks or names otherwise, and losses have Optax's. `input` is an array
 of JAX or numpy; the output has its dtype. A size is an integer or one for each axis, known when the function is traced.
 
-What the server does not compute raises `aclgrad.InvalidFieldError` in the forward pass, with the argument's name: calls
-of a client ask for its server's operators, every 5 s at most. An error of a later call reaches the user as JAX's, with
-the operator and the client's error in its text.
+If the server cannot compute a call, the forward pass raises `aclgrad.InvalidFieldError` with the argument's name: calls
+ask for the server's operators, at most every 5 s. An error of a later call reaches the user as JAX's, with the operator
+and the client's error in its text.
 """
 
 from collections.abc import Sequence

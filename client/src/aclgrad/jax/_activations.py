@@ -1,4 +1,4 @@
-"""The functions of each element by itself, GLU and PReLU."""
+"""Element-wise functions, GLU and PReLU."""
 
 import math
 from collections.abc import Callable
@@ -163,7 +163,7 @@ def _halved(name: str, argument: str, x: Array, axis_name: str, dim: int, client
         problem = f"is {dim}, and {argument} has the shape {shape}"
         raise InvalidFieldError.at(axis_name, problem, "give an axis that has two equal halves")
     axis = dim % len(shape)
-    # Of three axes, so that vmap can add its own.
+    # With three axes, so that vmap can add its own.
     rows = x.reshape(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
     halved: Array = differentiable(name, client, _HALVES[name], {argument: rows}, {"dim": -2})
     return halved.reshape(*shape[:axis], shape[axis] // 2, *shape[axis + 1 :])

@@ -1,6 +1,6 @@
-"""Attention, computed here by JAX, whose gradients are one program of a server: its forward pass, then the gradients.
+"""Attention, computed here by JAX; a program of a server repeats the forward pass and computes the gradients.
 
-The server gets its statistics from its own forward pass, because JAX keeps none in float32.
+The server needs its own forward pass for the statistics, because JAX keeps none in float32.
 """
 
 import math
@@ -16,7 +16,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.composites.attention import spread_bias, spread_mask
 from aclgrad.composites.operands import Operand
 from aclgrad.errors import AclgradError, InvalidFieldError
@@ -35,9 +35,9 @@ _DTYPES: Final = OPERATORS[_BACKWARD].dtypes
 _RANK: Final = 4
 _TARGETS: Final = ("query", "key", "value")
 _CAUSAL: Final = 2
-"""The sparse mode that counts positions from the first query and key, as JAX does."""
+"""The sparse mode that counts positions from the first query and key, like JAX."""
 _LEAST_BIAS: Final = -3e38
-"""What is lower counts as this: rows of float32's lowest number alone would be those of a mask to devices."""
+"""Lower elements of a bias are raised to this: devices take rows of float32's lowest number as masked."""
 _PARAMETERS: Final = {
     **dict.fromkeys(("dy", "attention_in", "softmax_max", "softmax_sum"), "query"),
     **dict.fromkeys(("pse_shift", "real_shift"), "bias"),
@@ -80,7 +80,7 @@ def dot_product_attention(
     ]
     seen = checked_mask(mask, whole, bool(is_causal), lengths, local_window_size)
     arrays |= {name: each for name, each in (("bias", added), ("mask", seen)) if each is not None}
-    # A mask has the causal part, if there is one: devices do not take both.
+    # A mask includes the causal part, because devices do not take both.
     function = _kept(client, arrays, factor, bool(is_causal) and seen is None)
     output = function(*varying_alike(list(arrays.values())))
     if lengths[0] is not None:
@@ -90,7 +90,7 @@ def dot_product_attention(
 
 
 def _checked_arrays(given: Mapping[str, Any]) -> dict[str, Array]:
-    """Returns the arrays with four axes; raises InvalidFieldError for what JAX does not take, or no operator does."""
+    """Returns the arrays with four axes; raises InvalidFieldError if JAX or every operator refuses them."""
     arrays = {name: checked_dtype(name, each, _DTYPES) for name, each in given.items()}
     query = arrays["query"]
     for name, each in arrays.items():
@@ -124,7 +124,7 @@ def _checked_scale(scale: Any, size: int) -> float:
 def _kept(client: Client, arrays: Mapping[str, Array], scale: float, is_causal: bool) -> Any:
     """Returns the function of arrays like these.
 
-    JAX keeps what it compiles for a function as long as the function, so one that is called again is the same one.
+    JAX caches compiled code per function, so the same function is returned again.
     """
     types = {name: jax.ShapeDtypeStruct(each.shape, each.dtype) for name, each in arrays.items()}
     lookup = served_by(client), _NAME, scale, is_causal, *((name, x.shape, x.dtype) for name, x in types.items())
@@ -140,7 +140,7 @@ def _attend(names: Sequence[str], scale: float, is_causal: bool, *arrays: Array)
     given = dict(zip(names, arrays, strict=True))
     dtype = given["query"].dtype
     if dtype == jnp.float16 and jax.default_backend() == "cpu":
-        # There, JAX compiles no products of float16.
+        # JAX's CPU compiler has no products of float16.
         given |= {name: each.astype(jnp.float32) for name, each in given.items() if name != "mask"}
     return jax.nn.dot_product_attention(**given, scale=scale, is_causal=is_causal).astype(dtype)
 
@@ -150,7 +150,7 @@ def _differentiable(call: "_AttentionCall", forward: Any, names: tuple[str, ...]
 
     def remember(*primals: Any) -> Any:
         arrays = [each.value for each in primals]
-        # In the structure and not as values, which JAX would trace.
+        # In the structure, because JAX would trace values.
         return forward(*arrays), (arrays, tuple(() if each.perturbed else None for each in primals))
 
     def pull(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
@@ -189,7 +189,7 @@ def _differentiable(call: "_AttentionCall", forward: Any, names: tuple[str, ...]
 
 
 def _of_unseeing(mask: Array, cotangent: Array, shape: tuple[int, ...]) -> Array:
-    """Returns what queries without a key add to the gradient of each value, where devices add nothing."""
+    """Returns the share of each value's gradient from queries without keys, which devices do not compute."""
     batch, keys, kv_heads, size = shape
     queries, heads = cotangent.shape[1:3]
     is_unseeing = jnp.broadcast_to(~mask.any(-1), (batch, heads, queries))
@@ -199,9 +199,9 @@ def _of_unseeing(mask: Array, cotangent: Array, shape: tuple[int, ...]) -> Array
 
 
 class _AttentionCall(RemoteCall):
-    """Has the gradients of query, key and value computed, given that of the output, all three, and bias and mask.
+    """Gets the gradients of query, key and value, given the output's, all three, and bias and mask.
 
-    Whatever vmap maps is further sequences.
+    Elements that vmap maps become sequences.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class _AttentionCall(RemoteCall):
         self._check(types["query"], types["key"])
 
     def _check(self, query: jax.ShapeDtypeStruct, key: jax.ShapeDtypeStruct) -> None:
-        """Raises a RequestError for what the server would refuse. What is empty is not sent, so it is legal."""
+        """Raises a RequestError if the server would refuse the call. Empty calls are not sent, so they are legal."""
         batch, queries, keys = (size or 1 for size in (*query.shape[:2], key.shape[1]))
         kv_heads, size = key.shape[2:]
         heads = query.shape[2] or kv_heads
@@ -259,14 +259,14 @@ class _AttentionCall(RemoteCall):
             raise_named(error, _BACKWARD)
 
     def _masks(self, given: Mapping[str, Any], mapped: tuple[int, ...], whole: tuple[int, ...]) -> dict[str, Operand]:
-        """Returns the bias, and the mask as devices take it: true where a key is not seen."""
+        """Returns the bias, and the mask in devices' form: true where a key is not seen."""
         batch, found = whole[0] // max(math.prod(mapped), 1), dict[str, Operand]()
         unseen = ~_joined_masks(given["mask"], mapped, batch) if "mask" in given else None
         if "bias" in given:
             bias = _joined_masks(given["bias"], mapped, batch)
             least = max(_LEAST_BIAS, float(jnp.finfo(bias.dtype).min))
             if (bias < least).any():
-                # Rows of minus infinity alone have no largest score, a mask does.
+                # Rows that are all minus infinity have no largest score, but a mask may hide whole rows.
                 infinite = bias == -np.inf
                 if infinite.any():
                     unseen = infinite if unseen is None else unseen | infinite
@@ -288,7 +288,7 @@ def _joined(array: _callbacks.Array, mapped: tuple[int, ...]) -> _callbacks.Arra
 
 
 def _joined_masks(array: _callbacks.Array, mapped: tuple[int, ...], batch: int) -> _callbacks.Array:
-    """Returns those of all sequences, or the one that all have in common."""
+    """Returns those of all sequences, or the common one."""
     added = len(mapped)
     if math.prod(array.shape[: added + 1]) == 1:
         return array.reshape(array.shape[added:])

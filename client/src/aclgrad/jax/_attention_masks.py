@@ -1,4 +1,4 @@
-"""The bias and the mask of attention, from all that JAX's function takes: masks, lengths, windows, causality."""
+"""The bias and the mask of attention, from JAX's arguments: masks, lengths, windows, causality."""
 
 from collections.abc import Sequence
 from operator import index
@@ -25,7 +25,7 @@ def checked_bias(bias: Any, whole: Shape, dtype: np.dtype[Any]) -> Array:
 
 
 def of_lengths(name: str, lengths: Any, batch: int) -> Array | None:
-    """Returns the lengths of the sequences as an array of JAX."""
+    """Returns the lengths of the sequences as a JAX array."""
     if lengths is None:
         return None
     check_array(name, lengths)
@@ -36,16 +36,16 @@ def of_lengths(name: str, lengths: Any, batch: int) -> Array | None:
 
 
 def within_lengths(lengths: Array, positions: int) -> Array:
-    """Returns for each sequence which positions it has."""
+    """Returns the valid positions of each sequence."""
     return jnp.arange(positions) < lengths[:, None]
 
 
 def checked_mask(
     mask: Any, whole: Shape, is_causal: bool, lengths: Sequence[Array | None], local_window_size: Any
 ) -> Array | None:
-    """Returns which queries see which keys, broadcasting to (B, N, T, S); None if all do, or causality alone decides.
+    """Returns which queries see which keys, broadcasting to (B, N, T, S); None if only causality restricts them.
 
-    `lengths` are those of queries and of keys.
+    `lengths` has the lengths of queries and of keys.
     """
     queries, keys = whole[2:]
     parts: list[Any] = []

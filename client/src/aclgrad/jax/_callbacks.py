@@ -1,4 +1,4 @@
-"""Calls that are made when JAX gets to them, for all that vmap maps at once."""
+"""Calls that are made when JAX executes them, for all elements of vmap at once."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ except ImportError:  # before JAX 0.6
 
 Array = np.ndarray[Any, Any]
 Wanted = tuple[bool, ...]
-"""Which gradients are wanted."""
+"""Flags of the wanted gradients."""
 
 
 class RemoteCall(ABC):
@@ -27,18 +27,18 @@ class RemoteCall(ABC):
     def __init__(self, types: Sequence[jax.ShapeDtypeStruct | None], axes: int) -> None:
         self._types: list[Any] = list(types)
         self._axes = axes
-        """Of the gradient of the output, without those that vmap adds in front."""
-        # JAX compiles a callback once for each that is not the same.
+        """The rank of the output's gradient, without vmap's axes in front."""
+        # JAX compiles once for each distinct callback.
         self._callbacks: dict[Wanted, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
     def __call__(self, *arrays: jax.Array, wanted: Wanted) -> list[jax.Array]:
-        """Returns the gradients that are wanted, given the gradient of the output and what else is sent."""
+        """Returns the wanted gradients, given the output's gradient and the other sent arrays."""
         types = list(compress(self._types, wanted))
         made = partial(self._gradients, wanted), partial(self._write, wanted)
         gradients, write = self._callbacks.setdefault(wanted, made)
         if buffer_callback is None or jax.default_backend() != "cpu":
             return list(jax.pure_callback(gradients, types, *arrays, vmap_method="expand_dims"))
-        # On the CPU, pure_callback waits for copies by the threads that run callbacks: a few at once wait for ever.
+        # On the CPU, pure_callback waits for copies by the callbacks' own threads, so a few at once would deadlock.
         return list(buffer_callback(write, types, vmap_method="expand_dims")(*arrays))
 
     def _write(self, wanted: Wanted, _: Any, outputs: Any, *arrays: Any) -> None:
@@ -46,7 +46,7 @@ class RemoteCall(ABC):
             np.asarray(output)[...] = gradient
 
     def _gradients(self, wanted: Wanted, *given: Any) -> list[Array]:
-        """Makes the call. All arrays have the axes that vmap added in front, of size 1 if they are not mapped."""
+        """Makes the call. All arrays have vmap's axes in front, of size 1 if they are not mapped."""
         arrays, types = [np.asarray(each) for each in given], list(compress(self._types, wanted))
         added = arrays[0].ndim - self._axes
         mapped = np.broadcast_shapes(*(each.shape[:added] for each in arrays))
@@ -60,15 +60,15 @@ class RemoteCall(ABC):
 
     @abstractmethod
     def _is_empty(self, mapped: tuple[int, ...], own: Sequence[tuple[int, ...]]) -> bool:
-        """Says whether all gradients are zeros, given the mapped axes, and the others of each array."""
+        """Returns whether all gradients are zeros, given the mapped axes, and the other axes of each array."""
 
     @abstractmethod
     def _compute(self, wanted: Wanted, arrays: Sequence[Array], mapped: tuple[int, ...]) -> Sequence[Array]:
-        """Returns the gradients that are wanted, with elements in the order of those of the mapped axes."""
+        """Returns the wanted gradients, with elements in the order of the mapped axes."""
 
 
 def raise_named(error: AclgradError, name: str) -> NoReturn:
-    """Raises the error with the name of what was called: JAX keeps the text alone, with all frames of the traceback."""
+    """Raises the error with the function's name: JAX keeps only the text, with all frames of the traceback."""
     if error.operator is None:
         error.operator = name
         error.message = f"{name}: {error.message}"

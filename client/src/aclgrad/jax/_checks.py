@@ -1,4 +1,4 @@
-"""What the functions refuse before they compute anything, by the operator table and with the argument's name."""
+"""Checks of arguments before any computation, by the operator table, with the argument's name in errors."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.rows import Row
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.errors import InvalidFieldError, InvalidSettingError, Violation
 from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
@@ -24,15 +24,15 @@ _NAMES: Final = {"self": "input", "grad_output": "output"}
 
 
 def checked_arrays(row: Row, arguments: Mapping[str, Any], shapes: Shapes) -> dict[str, jax.Array]:
-    """Returns the arguments as arrays of JAX, of dtypes and ranks that the operator takes, but those that are absent.
+    """Returns the present arguments as JAX arrays, of dtypes and ranks that the operator takes.
 
-    `shapes` are those that the others must have.
+    `shapes` has the required shapes of the others.
     """
     output, first = row.spec.leading_input, next(iter(arguments))
     inputs = {each.python_name: each for each in row.spec.inputs}
-    # A bias is added to products with the weight, and the operator need not take it.
+    # A bias is added to products with the weight, so the operator need not take its dtype.
     inputs.setdefault("bias", inputs.get("weight", inputs.get("gamma", output)))
-    # Nor the input, which is like the output.
+    # The same holds for the input, which is like the output.
     inputs[first] = output
     given = {
         name: _checked_array(name, value, inputs[name], is_first=name == first)
@@ -49,7 +49,7 @@ def checked_arrays(row: Row, arguments: Mapping[str, Any], shapes: Shapes) -> di
 
 
 def check_client(client: Any) -> None:
-    """Raises InvalidSettingError unless it is one."""
+    """Raises InvalidSettingError unless it is a client."""
     if not isinstance(client, Client):
         problem, remedy = f"client is a {type(client).__name__}", "give an aclgrad.Client"
         raise InvalidSettingError(problem, field="client", remedy=remedy)
@@ -64,7 +64,7 @@ def check_array(name: str, value: Any) -> None:
 def checked_dtype(
     name: str, value: Any, dtypes: Sequence[str], sent: Callable[[str], str] = lambda dtype: dtype
 ) -> jax.Array:
-    """Returns the value as an array of JAX; raises InvalidFieldError unless it is one that is sent as one of these."""
+    """Returns the value as a JAX array; raises InvalidFieldError unless it can be sent in one of these dtypes."""
     check_array(name, value)
     try:
         array = jnp.asarray(value)
@@ -76,7 +76,7 @@ def checked_dtype(
 
 
 def check_preferred(preferred_element_type: Any, dtype: np.dtype[Any]) -> None:
-    """Raises InvalidFieldError for another dtype of the result than that of the operands."""
+    """Raises InvalidFieldError if the result's dtype is not the operands'."""
     if preferred_element_type is not None and preferred_element_type != dtype:
         problem = f"is {np.dtype(preferred_element_type)} for operands of {dtype}"
         raise InvalidFieldError.at("preferred_element_type", problem, "leave it out, and cast the result")
@@ -93,7 +93,7 @@ def _checked_array(name: str, value: Any, spec: InputSpec, *, is_first: bool) ->
 
 
 def sent_dtype(spec: InputSpec, dtype: str) -> str:
-    """Returns int64 for indices if the operator needs that: by default JAX makes int32."""
+    """Returns int64 for indices if the operator needs that, because JAX's default is int32."""
     return "int64" if dtype == "int32" and dtype not in _dtypes(spec) else dtype
 
 
@@ -102,7 +102,7 @@ def _dtypes(spec: InputSpec) -> list[str]:
 
 
 def checked_sizes(name: str, value: Any, count: int) -> tuple[Any, ...]:
-    """Returns a value for each axis, from one for all of them or one for each; they are integers or None."""
+    """Returns an integer or None for each axis, from one for all or one for each."""
     each_of = value if isinstance(value, tuple | list | np.ndarray) else [value] * count
     try:
         sizes = tuple(None if each is None else index(each) for each in each_of)
@@ -114,7 +114,7 @@ def checked_sizes(name: str, value: Any, count: int) -> tuple[Any, ...]:
 
 
 def checked_attributes(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values, those of the operator's attributes in the form that is sent."""
+    """Returns the values, with the operator's attributes in the sent form."""
     plain = dict(values)
     for each in row.spec.attributes:
         if each.name in values:
@@ -136,9 +136,9 @@ def check_call(
     attributes: Mapping[str, Any],
     parameters: Mapping[str, str],
 ) -> None:
-    """Raises a RequestError for a call that the server would refuse; `types` are those of the inputs by name.
+    """Raises a RequestError if the server would refuse the call; `types` has the inputs' types by name.
 
-    It has the function's names of the operator's inputs and attributes.
+    The error has the function's names of the operator's inputs and attributes.
     """
     specs = (each for each in OPERATORS[operator].inputs if each.name in types)
     names = {each.name: DTYPES[sent_dtype(each, str(types[each.name].dtype))] for each in specs}
@@ -168,6 +168,6 @@ def _renamed(parameters: Mapping[str, str], violations: Sequence[Violation]) -> 
     def told(text: str) -> str:
         return _FIELD.sub(lambda match: names.get(match[1], match[1]), text)
 
-    # Of a list, several values may break the same rule.
+    # Several values of a list may break the same rule.
     found = dict.fromkeys(Violation(told(each.field), told(each.problem), each.remedy) for each in violations)
     return InvalidFieldError.of(*found)

@@ -1,4 +1,4 @@
-"""Contractions: an equation of `einsum`, computed here, whose gradients are contractions by a server."""
+"""Contractions: an `einsum` equation, computed here; a server computes its gradients as contractions."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from jax import numpy as jnp
 
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.composites import einsum_backward
 from aclgrad.errors import AclgradError
 from aclgrad.jax._callbacks import Array, RemoteCall, Wanted, raise_named
@@ -25,15 +25,14 @@ Terms = tuple[str, ...]
 
 
 _OPERATORS: Final = ("batch_mat_mul", "reduce_sum")
-"""What `einsum_backward` takes."""
+"""The operators of `einsum_backward`."""
 
 
 def contraction(client: Client, name: str, terms: Terms, operands: Sequence[jax.Array], precision: Any) -> jax.Array:
     """Returns the contraction of the operands, of one dtype, with gradients of them from the client's server.
 
-    Raises a RequestError, with the name of an operand, if that does not multiply their dtype.
-    JAX keeps what it compiles for a function as long as the function, so one that is called again with operands like
-    these is the same one. It ends with the client.
+    Raises a RequestError, with the name of an operand, if the server does not multiply their dtype. JAX caches compiled
+    code per function, so the client keeps the function for operands like these.
     """
     types = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in operands]
     key = served_by(client), terms, str(precision), *((each.shape, each.dtype) for each in types)
@@ -54,7 +53,7 @@ def _forward(terms: Terms, precision: Any, *operands: jax.Array) -> jax.Array:
 
 
 class _ContractionCall(RemoteCall):
-    """Has the gradients of the operands computed, given that of the output and all of them."""
+    """Gets the gradients of the operands, given the output's and all operands."""
 
     def __init__(self, client: Client, terms: Terms, types: Sequence[jax.ShapeDtypeStruct]) -> None:
         super().__init__(types, len(terms[0]))
@@ -66,10 +65,10 @@ class _ContractionCall(RemoteCall):
         return any(0 in each for each in (mapped, *own))
 
     def _compute(self, wanted: Wanted, arrays: Sequence[Array], mapped: tuple[int, ...]) -> Sequence[Array]:
-        """Makes one call. Operands that are not mapped are sent as they are, also if their gradients are."""
+        """Makes one call. Unmapped operands are sent unchanged, even if their gradients are mapped."""
         added = len(mapped)
         if all(each.shape[:added] in (mapped, (1,) * added) for each in arrays):
-            # Of few axes, as operators take.
+            # With few axes, as operators require.
             own = [(math.prod(each.shape[:added]), *each.shape[added:]) for each in arrays]
             arrays = [each.reshape(shape) for each, shape in zip(arrays, own, strict=True)]
             mapped = (math.prod(mapped),)
@@ -91,7 +90,7 @@ class _ContractionCall(RemoteCall):
         return found
 
     def _laid(self, term: str, array: Array, is_whole: bool, mapped: tuple[int, ...]) -> tuple[str, Array]:
-        """Returns the array and its term, with the mapped axes that it has, or with all: the server needs its shape."""
+        """Returns the array and its term, with its mapped axes, or with all if the server needs its shape."""
         own = array.shape[len(mapped) :]
         whole = np.broadcast_to(array, (*mapped, *own)) if is_whole else array
         kept = [axis for axis in range(len(mapped)) if whole.shape[axis] > 1]

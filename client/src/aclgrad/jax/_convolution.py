@@ -1,4 +1,4 @@
-"""Convolutions, computed here, whose gradients are one operator's, of arrays as they lie in the user's layout."""
+"""Convolutions, computed here; one operator computes their gradients from arrays in the user's layout."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from jax.lax import ConvDimensionNumbers
 
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.errors import AclgradError
 from aclgrad.jax._callbacks import Array, RemoteCall, Wanted, raise_named
 from aclgrad.jax._checks import check_call
@@ -31,16 +31,16 @@ _PARAMETERS: Final = {
     "dilation": "rhs_dilation",
     "groups": "feature_group_count",
 }
-"""JAX's names for what the operator takes."""
+"""JAX's names of the operator's inputs and attributes."""
 
 Sizes = tuple[int, ...]
 Sent = Array | Sizes
-"""An array, or the shape of one whose values do not matter."""
+"""An array, or the shape of one whose values are not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """A convolution as the operator takes it, with the axes of its arrays.
+    """A convolution in the operator's form, with the axes of its arrays.
 
     A transposed one has its strides between the elements of `lhs`.
     """
@@ -77,17 +77,17 @@ class Convolution:
         return found.astype(lhs.dtype)
 
     def attributes(self, groups: int) -> dict[str, Any]:
-        """Returns the operator's attributes for so many groups."""
+        """Returns the operator's attributes for this many groups."""
         sizes = {name: list(getattr(self, name)) for name in ("stride", "padding", "dilation", "output_padding")}
         return {**sizes, "transposed": self.transposed, "groups": groups}
 
     def weight(self, rhs: Array) -> Array:
-        """Returns the kernels as the operator has them, behind a leading axis: flipped if it is transposed."""
+        """Returns the kernels in the operator's form, behind a leading axis: flipped if it is transposed."""
         own = _behind(rhs, self.axes.rhs_spec)
         return self._turned(own) if self.transposed else own
 
     def of_weight(self, gradient: Array) -> Array:
-        """Returns the gradient of `weight` in the layout of JAX."""
+        """Returns the gradient of `weight` in JAX's layout."""
         own = self._turned(gradient) if self.transposed else gradient
         return _back(own, self.axes.rhs_spec)
 
@@ -103,7 +103,7 @@ class Convolution:
 def convolution(own: Convolution, client: Client, lhs: jax.Array, rhs: jax.Array, precision: Any) -> jax.Array:
     """Returns the convolution of two arrays of one dtype, with gradients of both from the client's server.
 
-    Raises a RequestError, by JAX's names, for what the server does not differentiate. Functions are kept as those of
+    Raises a RequestError, with JAX's names, if the server does not differentiate it. Functions are cached like those of
     `contraction`.
     """
     types = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in (lhs, rhs)]
@@ -120,7 +120,7 @@ def convolution(own: Convolution, client: Client, lhs: jax.Array, rhs: jax.Array
 
 
 class _ConvolutionCall(RemoteCall):
-    """Has the gradients of both operands computed, given that of the output and both of them."""
+    """Gets the gradients of both operands, given the output's and both operands."""
 
     def __init__(
         self, client: Client, own: Convolution, types: Sequence[jax.ShapeDtypeStruct], output: jax.ShapeDtypeStruct
@@ -131,7 +131,7 @@ class _ConvolutionCall(RemoteCall):
         self._output = output
 
     def sent_types(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Returns the types of what is sent; an empty batch is not, so it is legal."""
+        """Returns the types of sent arrays; an empty batch is not sent, so it is legal."""
         given = [np.broadcast_to(np.int8(0), (1, *each.shape)) for each in (self._output, *self._types)]
         grad_output, input, weight = (each.shape[1:] for each in self._laid(given))
         shapes = {"grad_output": _with_batch(grad_output), "input": _with_batch(input), "weight": weight}
@@ -141,15 +141,15 @@ class _ConvolutionCall(RemoteCall):
         return any(0 in each for each in (mapped, *own))
 
     def _laid(self, arrays: Sequence[Array]) -> tuple[Array, Array, Array]:
-        """Returns gradient, input and weight as the operator takes them, behind a leading axis."""
+        """Returns gradient, input and weight in the operator's form, behind a leading axis."""
         gradient, lhs, rhs = arrays
         axes = self._own.axes
         return _behind(gradient, axes.out_spec), _behind(lhs, axes.lhs_spec), self._own.weight(rhs)
 
     def _compute(self, wanted: Wanted, arrays: Sequence[Array], mapped: tuple[int, ...]) -> Sequence[Array]:
-        """Sends one message. Elements that vmap maps are images of a batch, or groups if each has its own kernels.
+        """Sends one message. Elements that vmap maps become images of a batch, or groups if each has its own kernels.
 
-        They are groups as well if they want gradients of kernels, which are sums over a batch.
+        They also become groups if gradients of kernels, which are sums over a batch, are wanted.
         """
         added, count = len(mapped), math.prod(mapped)
         gradient, input, weight = self._laid([_joined(each, mapped, added) for each in arrays])
@@ -183,7 +183,7 @@ class _ConvolutionCall(RemoteCall):
     def _added(
         self, program: Any, grad_output: Array, input: Sent, weight: Sent, outputs: Sequence[str], times: int
     ) -> dict[str, Handle]:
-        """Adds a step for these outputs, with so many times the groups."""
+        """Adds a step for these outputs, with this many times the groups."""
         inputs = {"grad_output": grad_output, "input": input, "weight": weight}
         made: Any = program.execute(OPERATOR, inputs, self._own.attributes(self._own.groups * times), outputs=outputs)
         return {name: getattr(made, name) for name in outputs}
@@ -194,17 +194,17 @@ def _with_batch(shape: Sizes) -> Sizes:
 
 
 def _behind(array: Array, axes: Sequence[int]) -> Array:
-    """Returns a view with its own axes in the order of these, behind a leading axis."""
+    """Returns a view with its axes in this order, behind a leading axis."""
     return array.transpose(0, *(1 + axis for axis in axes))
 
 
 def _back(array: Array, axes: Sequence[int]) -> Array:
-    """Returns a view with the axes where `_behind` takes them from."""
+    """Returns the inverse view of `_behind`."""
     return array.transpose(0, *(1 + int(place) for place in np.argsort(axes)))
 
 
 def _joined(array: Array, mapped: tuple[int, ...], added: int) -> Array:
-    """Returns the array with the axes that vmap added as one, of size 1 if none is mapped."""
+    """Returns the array with vmap's axes joined, of size 1 if none is mapped."""
     own = array.shape[added:]
     if math.prod(array.shape[:added]) == 1:
         return array.reshape(1, *own)
@@ -212,13 +212,13 @@ def _joined(array: Array, mapped: tuple[int, ...], added: int) -> Array:
 
 
 def _joined_first(array: Array, count: int, *, is_sent: bool = True) -> Any:
-    """Returns the elements as further ones along their first axis, or the shape of that."""
+    """Returns the elements joined along their first axis, or the shape of that."""
     shape = count * array.shape[1], *array.shape[2:]
     return np.broadcast_to(array, (count, *array.shape[1:])).reshape(shape) if is_sent else shape
 
 
 def _joined_channels(array: Array, count: int, *, is_sent: bool = True) -> Any:
-    """Returns the elements as further channels of the same images, or the shape of that."""
+    """Returns the elements as channels of the same images, or the shape of that."""
     batch, channels, *sizes = array.shape[1:]
     shape = batch, count * channels, *sizes
     return np.broadcast_to(array, (count, *array.shape[1:])).swapaxes(0, 1).reshape(shape) if is_sent else shape

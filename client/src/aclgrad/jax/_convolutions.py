@@ -1,4 +1,4 @@
-"""Convolutions by the names and arguments of JAX: each is one that the operator takes, of what is padded here."""
+"""Convolutions by JAX's names and arguments, as the operator's convolutions of arrays that are padded here."""
 
 import operator
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def conv_general_dilated(
     dilation = _at_least_one("rhs_dilation", (1,) * count if rhs_dilation is None else rhs_dilation, count)
     groups = _groups(lhs, rhs, axes, feature_group_count, batch_group_count)
     sizes = [lhs.shape[axis] for axis in axes.lhs_spec[2:]]
-    # From the first to the last element of a kernel.
+    # From a kernel's first to its last element.
     spans = [d * (rhs.shape[axis] - 1) for d, axis in zip(dilation, axes.rhs_spec[2:], strict=True)]
     if isinstance(padding, str) and max(between, default=1) > 1:
         problem = f"is {padding!r} for a lhs_dilation of {between}"
@@ -156,7 +156,7 @@ def conv_transpose(
 
 
 def _spread(kernel: int, stride: int, padding: str) -> tuple[int, int]:
-    """Returns how the outputs of strides are padded, so that they have `stride` times the size, or all."""
+    """Returns the padding of strided outputs, so that they have `stride` times the size, or all elements."""
     if padding == "SAME":
         total = kernel + stride - 2
         low = kernel - 1 if stride > kernel - 1 else -(-total // 2)
@@ -166,7 +166,7 @@ def _spread(kernel: int, stride: int, padding: str) -> tuple[int, int]:
 
 
 def _cut(low: int, high: int, limit: int) -> tuple[int, int, tuple[int, int, int]]:
-    """Returns the padding that cuts so many outputs off both ends, the output padding below the limit, and the rest."""
+    """Returns the padding that cuts these outputs off both ends, the output padding below the limit, and the rest."""
     if 0 <= high <= low < high + limit:
         return low, low - high, (0, 0, 0)
     own = max(min(low, high), 0)
@@ -201,7 +201,7 @@ def _at_least_one(name: str, value: Any, count: int) -> tuple[int, ...]:
 
 
 def _groups(lhs: Array, rhs: Array, axes: ConvDimensionNumbers, features: int, batches: int) -> int:
-    """Returns how many groups there are, of the channels or of the batch."""
+    """Returns the number of groups, of channels or of the batch."""
     for name, each in (("feature_group_count", features), ("batch_group_count", batches)):
         if not isinstance(each, int) or each < 1:
             raise InvalidFieldError.at(name, f"is {each!r}", "give an integer of at least 1")
@@ -224,7 +224,7 @@ def _groups(lhs: Array, rhs: Array, axes: ConvDimensionNumbers, features: int, b
 
 
 def _pads(padding: Any, sizes: Sizes, spans: Sizes, strides: Sizes) -> list[tuple[int, int]]:
-    """Returns how much stands before and after each axis."""
+    """Returns the padding before and after each axis."""
     try:
         if isinstance(padding, str):
             kernels = [span + 1 for span in spans]
@@ -238,7 +238,7 @@ def _pads(padding: Any, sizes: Sizes, spans: Sizes, strides: Sizes) -> list[tupl
 
 
 def _padded(array: Array, axes: Sizes, pads: Sequence[tuple[int, int, int]]) -> Array:
-    """Returns the array with zeros before, after and between the elements of its spatial axes, or without elements."""
+    """Returns the array with zeros around and between the elements of its spatial axes; negative padding crops."""
     if not any(map(any, pads)):
         return array
     every = [(0, 0, 0)] * array.ndim
@@ -248,7 +248,7 @@ def _padded(array: Array, axes: Sizes, pads: Sequence[tuple[int, int, int]]) -> 
 
 
 def _groups_of_channels(lhs: Array, axes: ConvDimensionNumbers, groups: int) -> tuple[Array, ConvDimensionNumbers]:
-    """Returns the groups of images as groups of channels, with the axes of that."""
+    """Returns the groups of images as groups of channels, with the new axes."""
     batch, channels, *sizes = (lhs.shape[axis] for axis in axes.lhs_spec)
     apart = lhs.transpose(axes.lhs_spec).reshape(groups, batch // groups, channels, *sizes)
     joined = apart.swapaxes(0, 1).reshape(batch // groups, groups * channels, *sizes)

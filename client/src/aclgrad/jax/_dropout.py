@@ -1,4 +1,4 @@
-"""Dropout: JAX draws what is kept, and the gradient is a server's."""
+"""Dropout: JAX draws the kept elements, and a server computes the gradient."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.jax import _callbacks
 from aclgrad.jax._callbacks import RemoteCall, Wanted, raise_named
@@ -50,7 +50,7 @@ def _dropped(rate: float, input: Array, mask: Array) -> tuple[Array, Array]:
 
 
 class _DropoutCall(RemoteCall):
-    """Has the gradient of the input computed, given that of the output and what was kept."""
+    """Gets the gradient of the input, given the output's and the kept elements."""
 
     def __init__(self, client: Client, rate: float, input: Array) -> None:
         type = jax.ShapeDtypeStruct(input.shape, input.dtype)

@@ -1,4 +1,4 @@
-"""The forward passes, over the last axes of tensors of PyTorch's layout (N, C, H, W).
+"""Forward passes over the last axes of tensors in PyTorch's layout (N, C, H, W).
 
 All but `grid_sample` are linear in the input. Windows are tables of numpy: sizes are known when a function is traced.
 """
@@ -19,7 +19,7 @@ from aclgrad.operators.upsample_nearest2d_backward.spec import nearest
 
 Sizes = tuple[int, ...]
 Window = tuple[int, int, int]
-"""The first cell along an axis, the one after the last, and the count that their sum is divided by."""
+"""The first cell along an axis, the one after the last, and the divisor of their sum."""
 
 
 def adaptive_avg_pool(input: Array, *, output_size: tuple[int | None, ...]) -> Array:
@@ -54,7 +54,7 @@ def _average(input: Array, axes: Sequence[Iterable[Window]]) -> Array:
 
 
 def _weighted(input: Array, tables: Sequence[np.ndarray[Any, Any]]) -> Array:
-    """Returns the sums along the last axes by tables of weights, each of rows of an axis, in float32 or wider."""
+    """Returns the sums along the last axes, weighted by a table for each axis, in float32 or wider."""
     wide = jnp.promote_types(input.dtype, jnp.float32)
     output = input.astype(wide)
     for axis, weights in enumerate(tables, input.ndim - len(tables)):
@@ -87,7 +87,7 @@ def interpolate_bilinear(input: Array, *, output_size: Sizes, align_corners: boo
 
 
 def _between(count: int, size: int, align_corners: bool) -> np.ndarray[Any, Any]:
-    """Returns the weights of the cells beside each of so many points along an axis of this size."""
+    """Returns the weights of the cells beside each of `count` points along an axis of this size."""
     places = np.arange(count)
     at = places * ((size - 1) / max(count - 1, 1)) if align_corners else (places + 0.5) * size / count - 0.5
     distances = np.abs(np.clip(at, 0, size - 1)[:, None] - np.arange(size))
@@ -96,15 +96,15 @@ def _between(count: int, size: int, align_corners: bool) -> np.ndarray[Any, Any]
 
 
 def _axes(pooling: Pooling) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yields the cells and the windows of an axis, with kernel, stride and padding; no windows if none fits."""
+    """Yields the cells and the windows of an axis for a kernel, stride and padding; no windows if none fits."""
     counts = (max(each, 0) for each in pooling.output_size)
     yield from zip(pooling.input_size, counts, pooling.kernel_size, pooling.stride, pooling.padding, strict=True)
 
 
 def max_pool2d(input: Array, **window: Any) -> tuple[Array, Array]:
-    """Returns the maxima, and where they are in the plane: the first of equal values wins."""
+    """Returns the maxima and their positions in the plane; the first of equal values wins."""
     rows, columns = (
-        # Padding repeats the edge, whose cells are in the same window.
+        # Padding repeats edge cells, which are in the same window.
         np.clip(np.arange(count)[:, None] * stride - padding + np.arange(kernel), 0, size - 1)
         for size, count, kernel, stride, padding in _axes(Pooling.of(input.shape[-2:], **window))
     )
@@ -130,7 +130,7 @@ def max_unpool(input: Array, indices: Array, *, output_size: Sizes) -> Array:
 
 
 def _planes(array: Array) -> Array:
-    """Returns the array with its last two axes as one."""
+    """Returns the array with its last two axes joined."""
     return array.reshape(*array.shape[:-2], math.prod(array.shape[-2:]))
 
 
@@ -177,14 +177,14 @@ def grid_sample(input: Array, grid: Array, *, interpolation_mode: int, padding_m
 
 
 def _positions(values: Array, size: int, padding_mode: int, align_corners: bool) -> Array:
-    """Returns where points are along one axis, with cells at whole numbers."""
+    """Returns the positions of points along one axis, with cells at integers."""
     at = (values + 1) / 2 * (size - 1) if align_corners else ((values + 1) * size - 1) / 2
     if padding_mode == Padding.REFLECTION:
-        # The span of a single cell between centres is 0, and so is its place.
+        # Between centres, a single cell has the span 0, and so the position 0.
         low, span = (0.0, max(size - 1.0, 1.0)) if align_corners else (-0.5, float(size))
         phase = jnp.mod(at - low, 2 * span)
         at = low + jnp.where(phase < span, phase, 2 * span - phase)
     if padding_mode != Padding.ZEROS:
         at = jnp.clip(at, 0, size - 1)
-    # What is far outside, or at no number, is outside of any image, as in PyTorch.
+    # Points far outside, or at NaN, are outside of any image, as in PyTorch.
     return jnp.where(jnp.isfinite(at), jnp.clip(at, -2, size + 1), -2)

@@ -14,7 +14,7 @@ from jax import numpy as jnp
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.folding import Mapped
 from aclgrad.bridges.rows import ROWS, Row
-from aclgrad.bridges.served import served_by, served_operator
+from aclgrad.bridges.served_operators import served_by, served_operator
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.jax._callbacks import Array, RemoteCall, Wanted, raise_named
 from aclgrad.jax._checks import Shapes, check_call, check_client, checked_arrays, checked_attributes, sent_dtype
@@ -33,16 +33,15 @@ def differentiable(
     again: Forward | None = None,
     unsent: Sequence[str] = (),
 ) -> Any:
-    """Returns `forward(**arguments, **static)`, where the first output has the gradients of the row of this name.
+    """Returns `forward(**arguments, **static)`, whose first output has the gradients of this row.
 
-    `arguments` are the row's arrays, the input first, None if absent; `shapes` are those that they must have. The
-    operator's attributes are among `static`. If the row is linear in the input, its gradient is as well, and that one's
-    is the function again, or `again` of a gradient of the input and what was sent. No gradient depends on what is
-    `unsent`.
+    `arguments` are the row's arrays, the input first, None if absent; `shapes` are their required shapes. The
+    operator's attributes are among `static`. If the row is linear in the input, so is its gradient, whose gradient is
+    the function again, or `again` of a gradient of the input and the sent arrays. No gradient depends on `unsent`
+    arguments.
 
     The gradients of other arguments, such as the targets of a loss, are JAX's own of `forward`, unless the row is
-    linear. JAX keeps what it compiles for a function as long as the function, so one that is called again with
-    arguments like these is the same one. It ends with the client.
+    linear. JAX caches compiled code per function, so the client keeps the function for arguments like these.
     """
     check_client(client)
     row = ROWS[name]
@@ -65,7 +64,7 @@ def differentiable(
 class _OperatorCall(RemoteCall):
     """Calls a row's operator with the gradient of the output and the inputs that are `sent`.
 
-    `types` are those of the function's arguments, its input first, without what vmap maps.
+    `types` are the types of the function's arguments, its input first, without vmap's axes.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class _OperatorCall(RemoteCall):
         sent: tuple[str, ...],
     ) -> None:
         self._shape = next(iter(types.values())).shape
-        # The output has as many dimensions as the input.
+        # The output has the input's rank.
         super().__init__([types.get(each) for each in row.targets], len(self._shape))
         self.row = row
         self.sent = sent
@@ -105,7 +104,7 @@ class _OperatorCall(RemoteCall):
         return list(compress(arrays_of(found), wanted))
 
     def _execute(self, *values: Any) -> Any:
-        """Returns the gradient, or those of several outputs, as empty arrays if they are not wanted."""
+        """Returns the gradient, or several, as empty arrays if not wanted."""
         spec, name = self.row.spec, self.row.operator
         given = dict(zip(("grad_output", *self.sent, *self._attributes), values, strict=False))
         inputs = {
@@ -135,7 +134,7 @@ def _first(output: Any) -> Any:
 def _checked_call(
     client: Client, row: Row, forward: Forward, known_of: Forward, types: Mapping[str, jax.ShapeDtypeStruct]
 ) -> _OperatorCall:
-    """Returns the call of the operator; raises a RequestError for what the server does not differentiate."""
+    """Returns the call of the operator; raises a RequestError if the server does not differentiate it."""
     # An empty batch is not sent, so it is legal.
     sizes = {name: tuple(size or row.is_linear for size in each.shape) for name, each in types.items()}
     checked = {name: jax.ShapeDtypeStruct(sizes[name], each.dtype) for name, each in types.items()}
@@ -160,7 +159,7 @@ def _function(
         arrays, perturbed = dict(zip(names, primals, strict=True)), {"input"}
         own: tuple[str, ...] = ()
         if row.is_linear:
-            # Not what the function is made of, so that second derivatives are remote as well.
+            # The function itself and not its parts, so that second derivatives are remote, too.
             output = function(*primals)
         else:
             perturbed = {name for name, each in arrays.items() if each.perturbed}
@@ -168,7 +167,7 @@ def _function(
             own = _own_gradients(row, arrays, perturbed)
             output = forward(**arrays)
         known = known_of(arrays, output)
-        # In the structure and not as values, which JAX would trace.
+        # In the structure, because JAX would trace values.
         marks = tuple(() if each in perturbed else None for each in row.targets)
         return output, ([known[each] for each in sent], marks, dict.fromkeys(own, ()), arrays if own else {})
 
@@ -218,16 +217,16 @@ def _function(
 
 
 def _own_gradients(row: Row, arrays: Mapping[str, Any], perturbed: set[str]) -> tuple[str, ...]:
-    """Returns the arguments that JAX itself differentiates by: numbers that the operator has no gradient of."""
+    """Returns the arguments that JAX itself differentiates by: numbers without a gradient by the operator."""
     others = (name for name in arrays if name in perturbed and name not in row.targets)
     return tuple(name for name in others if jnp.issubdtype(arrays[name].dtype, jnp.inexact))
 
 
 def with_gradient(call: RemoteCall, name: str, forward: Forward, *, is_linear: bool = False) -> Any:
-    """Returns the function whose gradient by its first array `call` has; the other arrays have none.
+    """Returns the function whose gradient by its first array `call` computes; the other arrays have none.
 
-    `forward` returns the output, and what is sent with its gradient. If the function is linear, its gradient is so, and
-    that one's is the same call again.
+    `forward` returns the output, and the arrays sent with its gradient. If the function is linear, so is its gradient,
+    whose gradient is the same call again.
     """
 
     def remember(*arrays: Any) -> Any:
@@ -250,13 +249,13 @@ def with_gradient(call: RemoteCall, name: str, forward: Forward, *, is_linear: b
 
 
 def second_derivative(name: str) -> InvalidFieldError:
-    """Returns the error of the derivative of a gradient."""
+    """Returns the error for a second derivative."""
     problem = "has no second derivative on a server"
     return InvalidFieldError.at(name, problem, "write it with jax.numpy where one is needed")
 
 
 def varying_alike(arrays: Sequence[Any]) -> list[Any]:
-    """Returns the arrays varying along the same axes of shard_map: its checks want that, and sum up what is shared."""
+    """Returns the arrays varying along the same axes of shard_map, as its checks require; it sums shared gradients."""
     own = [_varying_axes(each) for each in arrays]
     every: frozenset[Any] = frozenset().union(*own)
     return [

@@ -1,4 +1,4 @@
-"""Normalisations and rows of a table, and their forward passes, which return what the operators take, too."""
+"""Normalisations and rows of a table, with forward passes that also return the operators' inputs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ def log_softmax(input: Array, dim: int, *, client: Client) -> Array:
 
 
 def _softmax(name: str, input: Array, dim: int, client: Client) -> Array:
-    # From the last, so that axes which vmap adds in front change nothing.
+    # From the last, so that vmap's axes in front change nothing.
     rank = max(np.ndim(input), 1)
     if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
         problem = f"is {dim!r} for an input of {np.shape(input)}"
@@ -190,7 +190,7 @@ def batch_norm(
 def _batch_norm(
     input: Array, *, training: bool, momentum: float, eps: float, **others: Array
 ) -> tuple[Array | None, ...]:
-    """Returns the output, the mean and 1 / deviation that it has by, and the new running statistics."""
+    """Returns the output, the used mean and 1 / deviation, and the new running statistics."""
     x, axes, columns = wide(input), (0, *range(2, input.ndim)), (-1, *[1] * (input.ndim - 2))
     running = [others.pop(name, None) for name in ("running_mean", "running_var")]
     mean, var = (x.mean(axes), x.var(axes)) if training else running
@@ -207,7 +207,7 @@ def _batch_norm(
 
 
 def _scaled(output: Array, affine: Mapping[str, Array], *, of_channels: bool = False) -> Array:
-    """Returns the output times the weight plus the bias, as far as there are any."""
+    """Returns the output times the weight plus the bias, if there are any."""
     for name in ("weight", "gamma", "bias"):
         if (each := affine.get(name)) is not None:
             columns = each.reshape(-1, *[1] * (output.ndim - 2)) if of_channels else each

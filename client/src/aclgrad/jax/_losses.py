@@ -1,4 +1,4 @@
-"""Losses by the names and arguments of Optax: of each element, of each row of classes, and of each sequence."""
+"""Losses by Optax's names and arguments: of elements, of rows of classes, and of sequences."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.rows import ROWS
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.jax import _callbacks
 from aclgrad.jax._activations import wide
@@ -144,16 +144,16 @@ def softmax_cross_entropy_with_integer_labels(logits: Array, labels: Array, axis
 
 
 def _log_likelihood(logits: Array, labels: Array) -> tuple[Array, Array, Array]:
-    """Returns the losses, and what is sent: the logarithms of the shares, and the labels."""
+    """Returns the losses and the sent arrays: the log probabilities and the labels."""
     logs = jax.nn.log_softmax(wide(logits), -1)
     losses = -jnp.take_along_axis(logs, labels[..., None], -1)[..., 0]
     return losses.astype(logits.dtype), logs.astype(logits.dtype), labels
 
 
 class _CrossEntropyCall(RemoteCall):
-    """Has the gradient of the logits computed by one message, given that of the losses, the logarithms and labels.
+    """Gets the gradient of the logits by one message, given the losses' gradient, log probabilities and labels.
 
-    Whatever vmap maps is further rows.
+    Elements that vmap maps become rows.
     """
 
     def __init__(self, client: Client, logits: Array, labels: Array) -> None:

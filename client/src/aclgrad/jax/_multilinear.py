@@ -1,4 +1,4 @@
-"""Functions that are linear in each of their arrays, computed here, whose gradients of any order are by a server."""
+"""Functions that are linear in each array, computed here; a server computes their gradients of any order."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,13 +12,13 @@ from aclgrad.jax._gradients import varying_alike
 
 
 def multilinear(call: RemoteCall, forward: Callable[..., jax.Array]) -> Any:
-    """Returns the function of the operands; `call` has their gradients, given that of the output and all of them."""
+    """Returns the function of the operands; `call` computes their gradients, given the output's and all operands."""
 
     def remember(*primals: Any) -> Any:
         operands = [each.value for each in primals]
-        # In the structure and not as values, which JAX would trace.
+        # In the structure, because JAX would trace values.
         marks = tuple(() if each.perturbed else None for each in primals)
-        # Not what the function is made of, so that second derivatives are remote as well.
+        # The function itself and not its parts, so that second derivatives are remote, too.
         return function(*operands), (operands, marks)
 
     def pull(residuals: Any, cotangent: Any) -> tuple[Any, ...]:
@@ -36,10 +36,10 @@ def multilinear(call: RemoteCall, forward: Callable[..., jax.Array]) -> Any:
             return tuple(varying_alike([*gradients, gradient, *operands])[: len(gradients)])
 
         def pull_again(given: Any, cotangents: Any) -> Any:
-            """Each gradient is linear in that of the output, and in each of the other operands."""
+            """Each gradient is linear in the output's gradient, and in each of the other operands."""
             gradient, *operands = given
             if len(operands) == 2 and all(wanted):
-                # Each gradient of one is by the cotangent of the other, so that one call has both.
+                # Each gradient is by the other's cotangent, so that one call has both.
                 one, other = operands
                 both = function(cotangents[0], other), function(one, cotangents[1])
                 return both[0] + both[1], *remote(wanted)(gradient, *cotangents)

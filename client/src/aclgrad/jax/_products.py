@@ -1,4 +1,4 @@
-"""Products of arrays, by the names and arguments of JAX: each is an equation of `einsum`."""
+"""Products of arrays by JAX's names and arguments, each as an `einsum` equation."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_letters
@@ -94,7 +94,7 @@ def einsum(
 
 
 def _paired(client: Client, operands: Mapping[str, Any], numbers: Numbers, *how: Any) -> Array:
-    """Returns the product with the batch axes first, and then what is left of both operands."""
+    """Returns the product with the batch axes first, then the remaining axes of both operands."""
     ranks = _ranks(**operands, least=0)
     try:
         (sums, batches) = ([[int(axis) for axis in axes] for axes in pair] for pair in numbers)
@@ -138,9 +138,9 @@ def _contracted(
 
 
 def _plain(terms: Sequence[str], arrays: Sequence[Array]) -> list[tuple[str, Array]]:
-    """Returns each array with a term that has no letter twice, and none for an axis of one element that broadcasts."""
+    """Returns each array with a term without repeated letters, and without broadcasting axes of one element."""
     pairs = [pair for term, array in zip(terms, arrays, strict=True) for pair in zip(term, array.shape, strict=True)]
-    # Also of an axis without elements.
+    # Including axes without elements.
     whole = dict(sorted(pairs, key=lambda pair: pair[1] != 1))
     found = []
     for term, array in zip(terms, arrays, strict=True):
@@ -159,7 +159,7 @@ def _ranks(least: int = 1, **operands: Any) -> tuple[int, ...]:
 
 
 def _check_sizes(operands: Mapping[str, Any], pairs: Sequence[Sequence[int]]) -> None:
-    """Raises InvalidFieldError if two axes that belong together have different sizes."""
+    """Raises InvalidFieldError if two matching axes have different sizes."""
     (_, one), (name, other) = operands.items()
     for left, right in pairs:
         if one.shape[left] != other.shape[right]:

@@ -194,7 +194,7 @@ _JUDGES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    # They judge, and the bridge knows nothing of that: so they are found when they are asked for.
+    # Loaded on demand: they belong to the judge, on which the bridge does not depend.
     if name in _JUDGES:
         return getattr(import_module(_JUDGES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Whose gradients were the server's: what a block rerouted and what stayed local, by function and layer."""
+"""The account of a block: which gradients were the server's and which stayed local, by function and layer."""
 
 import logging
 import threading
@@ -26,19 +26,19 @@ ARITHMETIC: Final = "plain arithmetic"
 
 
 class LocalError(Exception):
-    """A call whose gradient no operator computes; the text says why."""
+    """No operator computes the gradient of a call; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """Where a function was called, and why its gradient is not the server's; None if it is."""
+    """The place of a call, and why its gradient is not the server's; None if it is."""
 
     function: str
     layer: str
-    """The path of the module that called it, from the outermost one; empty outside of modules."""
+    """The path of the calling module, from the outermost one; empty outside of modules."""
     because: str | None
     part_of: str = ""
-    """The function that the call is a part of on a server, and why it is not one call; empty for most."""
+    """The function of which this call is a part, and why that is not one call; usually empty."""
 
     @property
     def whose(self) -> str:
@@ -59,7 +59,7 @@ _PART: Final = _Part()
 
 @contextmanager
 def as_part_of(function: str, because: str) -> Iterator[None]:
-    """Has the account name the calls of the block as parts of a function of PyTorch, and say why; not if compiled."""
+    """Marks the calls of the block as parts of a PyTorch function, with the reason; not if compiled."""
     if torch.compiler.is_compiling():
         yield
         return
@@ -71,12 +71,12 @@ def as_part_of(function: str, because: str) -> Iterator[None]:
 
 
 def served_site(function: str, frame: FrameType) -> CallSite:
-    """Returns where a function is called whose gradient is the server's."""
+    """Returns the place of a call with a gradient from the server."""
     return CallSite(function, layer_of(frame), None, _PART.of)
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Returns the rows as lines whose columns stand below each other."""
+    """Returns the rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, [*widths[:-1], 0])).rstrip() for row in rows]
 
@@ -84,24 +84,24 @@ def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 class Account:
     """Counts the backward calls. A function that stays local for a new reason is logged once, as INFO.
 
-    With `allow`, the names of functions, all others that stay local are kept for `raise_refused`.
+    With `allow`, names of functions, all other local functions are kept for `raise_refused`.
     """
 
     def __init__(self, allow: Collection[str] | None = None) -> None:
         self.calls: Counter[CallSite] = Counter()
-        """The backward calls but for plain arithmetic, and the calls that record no gradient."""
+        """The backward calls without plain arithmetic, and the calls that record no gradient."""
         self.arithmetic = 0
         """The backward calls of plain arithmetic, such as sums and products of elements."""
         self.flops: Counter[CallSite] = Counter()
         """The floating-point operations of convolutions, products and attention."""
         self.left_alone: Counter[CallSite] = Counter()
-        """The calls of modules that could have been one operator, and stayed plain arithmetic."""
+        """The calls of modules that could have been one operator but stayed plain arithmetic."""
         self._allow = allow
         self._refused: list[tuple[CallSite, str]] = []
         self._logged: set[tuple[str, str | None]] = set()
 
     def again(self) -> "Account":
-        """Returns an account for what is computed again: nothing of it counts here, or is logged or refused again."""
+        """Returns an account for recomputation, which counts, logs and refuses nothing again."""
         account = Account()
         account._logged = self._logged
         return account
@@ -125,7 +125,7 @@ class Account:
             self.arithmetic += 1
 
     def tell(self, site: CallSite) -> None:
-        """Counts a call of a module that stays the plain arithmetic that it is, which is counted by itself."""
+        """Counts a call of a module that stays plain arithmetic, which is counted separately."""
         reason = site.function, site.because
         with _LOCK:
             self.left_alone[site] += 1
@@ -138,7 +138,7 @@ class Account:
         return self._allow is not None and site.whose == "local" and site.function not in self._allow
 
     def raise_refused(self) -> None:
-        """Raises InvalidFieldError if calls were refused since it was called before."""
+        """Raises InvalidFieldError if calls were refused since the last time."""
         with _LOCK:
             refused, self._refused = self._refused, []
         if refused:
@@ -147,7 +147,7 @@ class Account:
             raise refusal(site, f" ({node}, {count} of the backward calls)", {each.function for each, _ in refused})
 
     def table(self) -> str:
-        """Returns a line for each function and reason with its layers, and last ones with the sums."""
+        """Returns a line for each function and reason with its layers, followed by the sums."""
         with _LOCK:
             calls, flops, arithmetic = self.calls.copy(), self.flops.copy(), self.arithmetic
             left_alone = self.left_alone.copy()
@@ -163,7 +163,7 @@ class Account:
 
 
 def refusal(site: CallSite, detail: str = "", functions: Iterable[str] = ()) -> InvalidFieldError:
-    """Returns the error of a strict block in which these functions stay local, of which the site has the first."""
+    """Returns the error of a strict block in which these functions stay local; the site is of the first."""
     where = f"of {site.layer} " if site.layer else ""
     names = ", ".join(f'"{each}"' for each in sorted({site.function, *functions}))
     remedy = f"call it outside of the block, give allow=[{names}], or leave strict out"
@@ -171,7 +171,7 @@ def refusal(site: CallSite, detail: str = "", functions: Iterable[str] = ()) -> 
 
 
 def grouped(counts: Mapping[CallSite, int]) -> Iterator[tuple[CallSite, str, int]]:
-    """Yields a site, the layers and the sum for each function and reason."""
+    """Yields a site, the layers and the number of calls for each function and reason."""
     groups: dict[tuple[str, str | None, str], list[CallSite]] = {}
     for site in sorted(counts, key=lambda each: (each.layer, each.function)):
         groups.setdefault((site.function, site.because, site.part_of), []).append(site)
@@ -194,7 +194,7 @@ def _sums(calls: Counter[CallSite], flops: Counter[CallSite], arithmetic: int) -
 
 
 def layer_of(frame: FrameType | None) -> str:
-    """Returns the path of the innermost module whose call is under way in the frame."""
+    """Returns the path of the innermost module that is being called in the frame."""
     modules: list[nn.Module] = []
     while frame is not None:
         if frame.f_code is _CALL:
@@ -209,11 +209,11 @@ def layer_of(frame: FrameType | None) -> str:
 
 
 def _name_in(outer: nn.Module, inner: nn.Module) -> str:
-    """Returns the name of a module within another, or its class if it is called and not a part."""
+    """Returns the name of a module within another, or its class if it is not a part of it."""
     for _ in range(2):
         name = _NAMES.setdefault(outer, {}).get(id(inner))
         if name:
             return name
-        # Anew if parts were exchanged since.
+        # Again if parts were exchanged since.
         _NAMES[outer] = {id(each): name for name, each in outer.named_modules()}
     return type(inner).__name__

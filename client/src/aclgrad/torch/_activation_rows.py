@@ -1,4 +1,4 @@
-"""The rows of activations: what PyTorch computes of each element, its gradient, and the gradients of that one."""
+"""The rows of activations: PyTorch's element-wise functions, their gradients, and the gradients of those."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -53,7 +53,7 @@ def _elu_backward(grad_output: Tensor, input: Tensor, *factors: Any) -> Tensor:
 
 
 def per_channel(weight: Tensor, input: Tensor) -> Tensor:
-    """Returns the view of PReLU's weight that PyTorch multiplies the input by."""
+    """Returns the view of PReLU's weight by which PyTorch multiplies the input."""
     return weight.reshape([-1 if axis == 1 else 1 for axis in range(input.dim())])
 
 
@@ -88,7 +88,7 @@ def _softmax(name: str, last: bool | None = False) -> Operation:
         "Tensor input, int dim",
         lambda input, dim: forward(input, dim, last),
         saved=lambda _: ("output",),
-        # The function itself casts: it has the dtype that a user gave.
+        # The function itself casts to the user's dtype.
         cast_by=lambda input, _: input,
     )
 

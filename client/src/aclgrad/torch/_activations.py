@@ -18,7 +18,7 @@ from aclgrad.torch._run import in_order, of_autocast, run
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)), as `torch.nn.functional.celu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     if not alpha:
         raise LocalError("PyTorch refuses to divide by alpha")
@@ -28,7 +28,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, client: Cl
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns max(x, 0) + min(0, alpha * (exp(x) - 1)), as `torch.nn.functional.elu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("elu", input, float(alpha), inplace=inplace, client=client)
 
@@ -36,7 +36,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, client: Cli
 def gelu(input: Tensor, approximate: str = "none", *, client: Client) -> Tensor:
     """Returns input * Phi(input), or the approximation "tanh" of it, as `torch.nn.functional.gelu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("gelu", input, approximate, client=client)
 
@@ -44,7 +44,7 @@ def gelu(input: Tensor, approximate: str = "none", *, client: Client) -> Tensor:
 def glu(input: Tensor, dim: int = -1, *, client: Client) -> Tensor:
     """Returns a * sigmoid(b) of the halves a and b of `input` along `dim`, as `torch.nn.functional.glu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     rank = input.dim()
     if not -rank <= dim < rank or input.shape[dim] % 2:
@@ -54,9 +54,9 @@ def glu(input: Tensor, dim: int = -1, *, client: Client) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5, *, client: Client) -> Tensor:
-    """Zeroes what is within `lambd` of 0, as `torch.nn.functional.hardshrink`.
+    """Zeroes numbers within `lambd` of 0, as `torch.nn.functional.hardshrink`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("hardshrink", input, float(lambd), client=client)
 
@@ -64,7 +64,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, client: Client) -> Tensor:
 def hardsigmoid(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns relu6(input + 3) / 6, as `torch.nn.functional.hardsigmoid`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("hardsigmoid", input, inplace=inplace, client=client)
 
@@ -73,7 +73,7 @@ def hardswish(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor
     """Returns input * relu6(input + 3) / 6, as `torch.nn.functional.hardswish`.
 
     The gradient is that of the client's server, which has other slopes than PyTorch at -3 and 3. Raises
-    InvalidFieldError for what its product does not compute.
+    InvalidFieldError if its product cannot compute it.
     """
     return _run("hardswish", input, inplace=inplace, client=client)
 
@@ -83,7 +83,7 @@ def hardtanh(
 ) -> Tensor:
     """Clips to `min_val` and `max_val`, as `torch.nn.functional.hardtanh`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     if not min_val <= max_val:
         raise LocalError("PyTorch refuses a least value above the largest")
@@ -93,7 +93,7 @@ def hardtanh(
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, client: Client) -> Tensor:
     """Multiplies negative numbers by `negative_slope`, as `torch.nn.functional.leaky_relu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     if inplace and negative_slope < 0:
         raise LocalError("PyTorch refuses a negative slope in place")
@@ -103,7 +103,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 def logsigmoid(input: Tensor, *, client: Client) -> Tensor:
     """Returns the logarithm of the sigmoid, as `torch.nn.functional.logsigmoid`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     result: Tensor = run("logsigmoid", client, input)[0]
     return result
@@ -112,7 +112,7 @@ def logsigmoid(input: Tensor, *, client: Client) -> Tensor:
 def mish(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns input * tanh(softplus(input)), as `torch.nn.functional.mish`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("mish", input, inplace=inplace, client=client)
 
@@ -120,8 +120,8 @@ def mish(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
 def prelu(input: Tensor, weight: Tensor, *, client: Client) -> Tensor:
     """Multiplies negative numbers by `weight`, one number or one for each channel, as `torch.nn.functional.prelu`.
 
-    The gradients of both are those of the client's server. Raises InvalidFieldError for what its product does not
-    compute.
+    The gradients of both are those of the client's server. Raises InvalidFieldError if its product cannot
+    compute it.
     """
     channels = input.shape[1] if input.dim() > 1 else 1
     if weight.dim() > 1 or weight.numel() not in (1, channels) or weight.dtype != input.dtype:
@@ -132,7 +132,7 @@ def prelu(input: Tensor, weight: Tensor, *, client: Client) -> Tensor:
 def relu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns max(input, 0), as `torch.nn.functional.relu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("relu", input, inplace=inplace, client=client)
 
@@ -140,7 +140,7 @@ def relu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
 def relu6(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns min(max(input, 0), 6), as `torch.nn.functional.relu6`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("relu6", input, inplace=inplace, client=client)
 
@@ -148,7 +148,7 @@ def relu6(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
 def selu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns ELU with the two factors that keep mean and variance, as `torch.nn.functional.selu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("selu", input, inplace=inplace, client=client)
 
@@ -156,7 +156,7 @@ def selu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
 def sigmoid(input: Tensor, *, client: Client) -> Tensor:
     """Returns 1 / (1 + exp(-input)), as `torch.sigmoid`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("sigmoid", input, client=client)
 
@@ -164,7 +164,7 @@ def sigmoid(input: Tensor, *, client: Client) -> Tensor:
 def silu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns input * sigmoid(input), as `torch.nn.functional.silu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("silu", input, inplace=inplace, client=client)
 
@@ -172,7 +172,7 @@ def silu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, client: Client) -> Tensor:
     """Returns log(1 + exp(beta * input)) / beta, the input above `threshold`, as `torch.nn.functional.softplus`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("softplus", input, float(beta), float(threshold), client=client)
 
@@ -180,7 +180,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, clien
 def softshrink(input: Tensor, lambd: float = 0.5, *, client: Client) -> Tensor:
     """Moves numbers by `lambd` towards 0, as `torch.nn.functional.softshrink`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("softshrink", input, float(lambd), client=client)
 
@@ -188,12 +188,12 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, client: Client) -> Tensor:
 def swiglu(x: Tensor, dim: int = -1, *, client: Client) -> Tensor:
     """Returns silu(a) * b of the halves a and b of `x` along `dim`, as `torch_npu.npu_swiglu`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     axis = range(x.dim())[dim]
     if x.shape[axis] % 2:
         raise LocalError(f"there are no equal halves of {x.shape[axis]}")
-    # Of three axes, so that vmap can add its own.
+    # With three axes, so that vmap can add its own.
     rows = run("swiglu", client, x.reshape(x.shape[:axis].numel(), x.shape[axis], -1), -2)
     halved: Tensor = rows.reshape(*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
     return halved
@@ -202,21 +202,21 @@ def swiglu(x: Tensor, dim: int = -1, *, client: Client) -> Tensor:
 def tanh(input: Tensor, *, client: Client) -> Tensor:
     """Returns the hyperbolic tangent, as `torch.tanh`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("tanh", input, client=client)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False, *, client: Client) -> Tensor:
-    """Puts `value` in the place of what is not above `threshold`, as `torch.nn.functional.threshold`.
+    """Replaces numbers that are not above `threshold` by `value`, as `torch.nn.functional.threshold`.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _run("threshold", input, float(threshold), float(value), inplace=inplace, client=client)
 
 
 _OF_RESULT: Final = {"celu", "elu", "selu"}
-"""PyTorch's forms in place save the result, of which the gradient is another function."""
+"""PyTorch's in-place forms save the result, from which the gradient is another function."""
 
 
 def _run(name: str, input: Tensor, *arguments: Any, inplace: bool = False, client: Client) -> Tensor:
@@ -225,7 +225,7 @@ def _run(name: str, input: Tensor, *arguments: Any, inplace: bool = False, clien
         return result
     if name in _OF_RESULT and has_hooks():
         raise LocalError(HOOKED)
-    # As PyTorch, which saves a copy where the gradient needs what is overwritten.
+    # Like PyTorch, which saves a copy if the gradient needs the overwritten values.
     return input.copy_(run(name, client, input.clone(), *arguments))
 
 
@@ -234,8 +234,8 @@ def softmax(
 ) -> Tensor:
     """Divides the powers of e by their sum along `dim`, as `torch.nn.functional.softmax` does.
 
-    The gradient is that of the client's server, and has no second derivative. Raises InvalidFieldError for what its
-    product does not compute.
+    The gradient is that of the client's server, and has no second derivative. Raises InvalidFieldError if its product
+    cannot compute it.
     """
     return _run_softmax("softmax", input, dim, dtype, client)
 
@@ -295,4 +295,4 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     **dict.fromkeys((torch.softmax, Tensor.softmax), in_order("input dim dtype", softmax)),
     **dict.fromkeys((torch.log_softmax, Tensor.log_softmax), in_order("input dim dtype", log_softmax)),
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

@@ -1,6 +1,6 @@
 """Gradients that have derivatives of any order, because their own gradients are calls of the same operator.
 
-Those of one node of autograd's graph go in one message, however many calls they are.
+All calls of one node of autograd's graph go in one message.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ Folded = Callable[[Callable[..., Any], int, Mapping[str, Any], Values], tuple[Va
 def of_any_order(
     operator: str, function: str, names: tuple[str, ...], derivative: Derivative, folded: Folded
 ) -> Callable[..., Any]:
-    """Returns the function of the arguments of these names, or of several calls in a row: that of all their outputs.
+    """Returns the function of the named arguments; for several calls, of all their arguments to all their outputs.
 
-    `folded` makes one call of those for the elements of vmap.
+    `folded` folds the calls for the elements of vmap into one.
     """
     calls = CALLS[operator]
     inputs, outputs = len(calls.spec.inputs), len(calls.spec.outputs)

@@ -33,15 +33,15 @@ def scaled_dot_product_attention(
     """Weighs values by the softmax of `scale * query @ key.T`, as `torch.nn.functional.scaled_dot_product_attention`.
 
     Where PyTorch takes its own kernel, one call of the client's server has all gradients, without second derivatives.
-    Where it takes its math path, gradients are those of products, softmax and dropout. Raises InvalidFieldError for
-    what the server's product does not compute.
+    Where it takes its math path, gradients are those of products, softmax and dropout. Raises InvalidFieldError if
+    the server's product cannot compute it.
     """
     if scale is not None:
         scale = float(scale)
     query, key, value = cast_alike(functional.scaled_dot_product_attention, query, key, value)
     if attn_mask is not None:
         if attn_mask.dtype == torch.bool:
-            # As PyTorch, whose node saves it so.
+            # PyTorch's node saves it in this form.
             added = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(attn_mask.logical_not(), -torch.inf)
         elif attn_mask.is_floating_point():
             added = attn_mask.to(query.dtype) if _is_cast(query) else attn_mask
@@ -90,7 +90,7 @@ def _why_math(
     scale: float | None,
     enable_gqa: bool,
 ) -> str:
-    """Returns why PyTorch takes its math path; empty if it takes its own kernel for the CPU."""
+    """Returns why PyTorch takes its math path; empty if it takes its CPU kernel."""
     ranks = {each.dim() for each in (query, key, value)}
     if attn_mask is not None and _wants_gradient(attn_mask):
         return "the mask wants a gradient"
@@ -103,7 +103,7 @@ def _why_math(
     if query.device.type != "cpu":
         return f"the tensors are on a device of the type {query.device.type}"
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:  # noqa: SLF001
-        # Neither has PyTorch's choice.
+        # Neither knows PyTorch's choice.
         is_own = query.shape[0] == key.shape[0] == value.shape[0] and key.shape[:3] == value.shape[:3]
         is_own = is_own and (query.shape[1] == key.shape[1] or enable_gqa)
         is_own = is_own and (attn_mask is None or attn_mask.dim() in (2, 4))
@@ -128,7 +128,7 @@ def _math(
     enable_gqa: bool,
     client: Client,
 ) -> Tensor:
-    """Follows PyTorch step by step, so that results and drawn numbers are the same."""
+    """Follows PyTorch step by step, for the same results and random numbers."""
     dtype = query.dtype
     is_kept = "fp16_bf16_reduction_math_sdp_allowed"
     if dtype != torch.float32 and not getattr(torch.backends.cuda, is_kept)():
@@ -157,4 +157,4 @@ def _math(
 REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     functional.scaled_dot_product_attention: scaled_dot_product_attention,
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

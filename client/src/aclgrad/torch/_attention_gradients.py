@@ -1,7 +1,7 @@
 """PyTorch's own kernel of attention for the CPU, whose gradients come from a server: `flash_attention_score_grad`.
 
-The kernel keeps the logarithm of each row's sum of powers. It goes to the operator as the row's maximum, with a sum of
-1: exp(score - logarithm) / 1 is the share of the score.
+The kernel keeps the logarithm of each row's sum of exponentials. The operator gets it as the row's maximum, with a sum
+of 1: exp(score - logarithm) / 1 is the weight of the score.
 """
 
 import sys
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import sdpa_backward_flop
 
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.torch._account import CallSite, layer_of
@@ -22,16 +22,16 @@ from aclgrad.torch._tensors import client_of, type_of
 
 FUNCTION: Final = "scaled_dot_product_attention"
 OPERATORS: Final = ("flash_attention_score_grad", "flash_attention_score_grad_v2")
-"""Without and with a bias."""
+"""The operators without and with a bias."""
 _LAYOUT: Final = "BSND"
 _CAUSAL: Final = 2
-"""From the first query and key on, as PyTorch counts."""
+"""Causal masks count from the first query and key, like PyTorch's."""
 
 
 class Rule(NamedTuple):
-    """What is known of a call beside its tensors.
+    """The settings of a call.
 
-    The mask is what the kernel adds to scores. If it `is_bool`, its elements are 0 and minus infinity.
+    The kernel adds the mask to scores. If it `is_bool`, its elements are 0 and minus infinity.
     """
 
     is_bool: bool
@@ -66,7 +66,7 @@ def _infer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *rest
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, rule: Rule) -> None:
-    """Raises InvalidFieldError or OperatorNotSupportedError for a gradient that the server would refuse."""
+    """Raises InvalidFieldError or OperatorNotSupportedError if the server would refuse the gradient."""
     of_query, of_key, of_value = (type_of(each.transpose(1, 2)) for each in (query, key, value))
     output = TensorType(of_query.dtype, (*of_query.shape[:3], value.shape[3]))
     statistics = TensorType(DTYPES["float32"], tuple(query.shape[:3]))
@@ -99,7 +99,7 @@ _FORWARD: Final = getattr(torch.ops.aclgrad, FUNCTION).default
 
 
 class Attention(torch.autograd.Function):
-    """The arguments are those of the operator; the result has the logarithms of the rows' sums, too."""
+    """Takes the operator's arguments; also returns the logarithms of the rows' sums."""
 
     @staticmethod
     def forward(*values: Any) -> Any:
@@ -111,7 +111,7 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         query, key, value, mask, *rest = inputs
-        # In the order of PyTorch's own node: a checkpoint may compute that again.
+        # In the order of PyTorch's node, because a checkpoint may recompute with that.
         masks = [] if mask is None else [mask]
         ctx.save_for_backward(*masks, key, query, value, output[1], output[0])
         ctx.rule = Rule(*rest)
@@ -141,7 +141,7 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *values: Any) -> Any:
-        """Makes one call: the elements are further sequences of the batch."""
+        """Makes one call: elements become sequences of the batch."""
         size, batch = info.batch_size, _batch_of(values[0], in_dims[0])
         query, key, value = (_in_batch(*each, size) for each in zip(values[:3], in_dims, strict=False))
         mask = _mask_in_batch(values[3], in_dims[3], size, batch)
@@ -150,7 +150,7 @@ class Attention(torch.autograd.Function):
 
 
 class AttentionBackward(torch.autograd.Function):
-    """The gradients of query, key and value, which have none themselves."""
+    """The gradients of query, key and value, which have no gradients themselves."""
 
     @staticmethod
     def forward(*values: Any) -> Any:
@@ -180,7 +180,7 @@ class AttentionBackward(torch.autograd.Function):
 
 
 def _batch_of(tensor: Tensor, dim: int | None) -> int:
-    """Returns how many sequences each element of vmap has."""
+    """Returns the number of sequences of each element of vmap."""
     return int(tensor.shape[0] if dim is None else tensor.movedim(dim, 0).shape[1])
 
 
@@ -214,7 +214,7 @@ def _gradients(
 ) -> Any:
     rule = Rule(is_bool, is_causal, scale, client)
     if mask is not None and is_causal:
-        # The operator takes one of both.
+        # The operator takes one of the two.
         future = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=mask.device).triu(1)
         mask, rule = mask.masked_fill(future, -torch.inf), rule._replace(is_causal=False)
     masks: tuple[Tensor | None, ...] = (None,)
@@ -222,11 +222,11 @@ def _gradients(
         shape = _mask_shape(mask, query, key, is_bias=not is_bool)
         whole = mask.isneginf() if is_bool else mask.to(query.dtype)
         masks = (whole.expand(shape),) if is_bool else (whole.expand(shape), None)
-    # A row without any key has the logarithm 0 here, and minus infinity elsewhere.
+    # Here, a row without keys has the logarithm 0, elsewhere minus infinity.
     rows = logsumexp.masked_fill(logsumexp.isneginf(), 0.0).contiguous()
     gradient_op = GRADIENTS[OPERATORS[len(masks) - 1]]
     sums = rows.new_ones(()).expand(rows.shape)
-    # PyTorch's gradients lie as rows of all heads.
+    # PyTorch's gradients are in the layout of rows of all heads.
     of_rows = (each.transpose(1, 2) for each in (query, key, value, grad_output))
     tensors = *of_rows, *masks, rows, sums, output.transpose(1, 2)
     found = gradient_op(*tensors, scale, None, _LAYOUT, rule.sparse_mode, wanted, client)
@@ -234,11 +234,11 @@ def _gradients(
 
 
 def _mask_shape(mask: Tensor, query: Tensor, key: Tensor, *, is_bias: bool) -> tuple[int, ...]:
-    """Returns the least shape that the operator takes, of those that the mask broadcasts to."""
+    """Returns the smallest shape for the operator to which the mask broadcasts."""
     batch, heads, rows, columns = query.shape[0], query.shape[1], query.shape[2], key.shape[2]
     own = (*[1] * (4 - mask.dim()), *mask.shape)
     if is_bias:
-        # Equal rows are sent once, if there is a row for each sequence.
+        # Equal rows are sent once if there is a row for each sequence.
         is_row = own[2] == 1 and (own[0] == batch or batch == 1)
         return (batch if is_row or own[0] != 1 else 1, heads, 1 if is_row else rows, columns)
     return (1 if own[:2] == (1, 1) else batch, heads if own[1] != 1 else 1, rows, columns)

@@ -1,9 +1,9 @@
-"""The functions of autograd that lead from a forward pass to its operator, one for each of the rows.
+"""Autograd functions from a forward pass to its operator, one for each row.
 
-They are `torch.autograd.Function`s and not formulas registered with an operator of PyTorch, because `torch.func` takes
-those alone. The backward pass of a linear function is linear too, and its own backward pass is the forward pass again:
-that gives derivatives of any order, as do the gradients of convolutions, which are convolutions again. Of another
-function there is the first derivative alone.
+They are `torch.autograd.Function`s, and not formulas registered with a PyTorch operator, because `torch.func` takes
+only those. The backward pass of a linear function is linear, too, and its backward pass is the forward pass again: that
+gives derivatives of any order, as do the gradients of convolutions, which are convolutions again. Other functions have
+only a first derivative.
 """
 
 import sys
@@ -33,7 +33,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
     gradient_of_row = gradient_of(operation, tensors + attributes, lambda *values: Forward.apply(*values))
     gradient_op = GRADIENTS[row.operator]
     names = (*operation.names, "client")
-    # Apart from the row, which torch.compile cannot trace.
+    # Separate from the row, which torch.compile cannot trace.
     known_of, saved_of, prepared_of, sent_of = row.known, operation.saved, operation.prepared, row.sent
     function, targets, is_several = row.function, operation.targets, len(row.targets) > 1
     flops_of = operation.flops
@@ -74,7 +74,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
             needs_other = other >= 0 and ctx.needs_input_grad[other]
             wanted = [ctx.needs_input_grad[index] or (needs_other and is_symmetric) for index in targets]
             saved = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-            # No operator needs the values of the others, but some servers want any.
+            # No operator needs the values of the others, but some servers require values.
             alone = {name: grad_output.new_zeros(()).expand(shape) for name, shape in ctx.shapes.items()}
             known = {**saved, **alone, **dict(zip(attributes, ctx.attributes, strict=True)), "grad_output": grad_output}
             gradients: list[Any] = [None] * len(names)
@@ -94,7 +94,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
                 except AclgradError as error:
                     error.message = f"the gradient of {ctx.call_site}: {error.message}"
                     raise
-            # A server may return more precise gradients of parameters than PyTorch keeps.
+            # The server's gradients of parameters may have a wider dtype than PyTorch's.
             found = found if is_several else (found,)
             for (index, type), gradient, is_wanted in zip(ctx.types, found, wanted, strict=True):
                 if is_wanted:
@@ -111,7 +111,7 @@ def _differentiable(operation: Operation) -> type[torch.autograd.Function]:
 
 
 def gradient_of(operation: Operation, taken: tuple[str, ...], forward: Any = None) -> Any:
-    """Returns the function that calls the operator; `taken` is what it takes after the gradient of the output."""
+    """Returns the function that calls the operator; `taken` names its arguments after the gradient of the output."""
     row, again, local = operation.row, operation.again or forward, operation.local
     gradient_op, function, is_linear = GRADIENTS[row.operator], row.function, row.is_linear
     is_several = len(row.targets) > 1
@@ -120,7 +120,7 @@ def gradient_of(operation: Operation, taken: tuple[str, ...], forward: Any = Non
     inputs_count = len(row.spec.inputs)
     if operation.derivative is not None:
         return of_any_order(row.operator, function, names, operation.derivative, partial(_folded, row))
-    # What the function that is `again` takes after the gradient of the input.
+    # The arguments of `again` after the gradient of the input.
     taken_again = operation.names[1:] if operation.again is None else ("indices",)
     reason = "the forward pass, which runs here" if is_linear else "only in part a call"
     site = CallSite(f"{function}_backward", "", f"its own gradient is {reason}")
@@ -148,11 +148,11 @@ def gradient_of(operation: Operation, taken: tuple[str, ...], forward: Any = Non
         def backward(ctx: Any, grad_input: Tensor, *more: Any) -> Any:
             if local is not None:
                 given, needs, found = ctx.saved_tensors, ctx.needs_input_grad, [None] * len(names)
-                # It is linear by grad_output: of each element by itself, with the same factors again.
+                # It is linear in grad_output, element by element, with the same factors.
                 is_own = not is_several and grad_input.shape == given[0].shape
                 if is_own and needs[0]:
                     found[0] = Gradient.apply(grad_input, *given[1:], *ctx.rest)
-                # By the others no operator is its derivative.
+                # No operator is its derivative by the other arguments.
                 places = [place for place in range(int(is_own), inputs_count) if needs[place]]
                 if places:
                     arguments = [*given, *ctx.rest[: len(row.spec.attributes)]]
@@ -183,7 +183,7 @@ def _pulled(
     given: Sequence[Tensor],
     wanted: Sequence[bool] = (True,),
 ) -> Sequence[Tensor]:
-    """Returns PyTorch's gradients of the arguments at these places, for those of the function's wanted outputs."""
+    """Returns PyTorch's gradients of the arguments at these places, given those of the function's wanted outputs."""
 
     def of_some(*some: Tensor) -> tuple[Tensor, ...]:
         changed = dict(zip(places, some, strict=True))
@@ -199,7 +199,7 @@ def _pulled(
 def _folded(
     row: Row, function: Callable[..., Any], size: int, values: Mapping[str, Any], in_dims: Values
 ) -> tuple[Any, Any]:
-    """Returns the outputs of all elements, and the mapped axis of each: the first, or None if it is not wanted."""
+    """Returns the outputs of all elements, and their mapped axes: the first, or None if not wanted."""
     call = mapped(function, size, values, in_dims, max(row.ranks))
     if "running_mean" in call.common and "momentum" in values and values["training"]:
         raise LocalError("the elements of vmap have running statistics in common")
@@ -211,4 +211,4 @@ def _folded(
 
 
 FUNCTIONS: Final = {name: _differentiable(each) for name, each in OPERATIONS.items()}
-"""The functions by the names of their rows; they take the row's arguments and the number of a client."""
+"""The functions by the names of their rows; they take the row's arguments and a client's number."""

@@ -30,7 +30,7 @@ def cross_entropy(
 ) -> Tensor:
     """Measures logits against classes or probabilities, as `torch.nn.functional.cross_entropy`; the gradient is remote.
 
-    It has no second derivative. Raises InvalidFieldError for what the product of the client's server does not compute.
+    It has no second derivative. Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     rule = code_of(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1 or not input.dim():
@@ -58,7 +58,7 @@ def ctc_loss(
 ) -> Tensor:
     """Measures log probabilities against shorter sequences, as `torch.nn.functional.ctc_loss`; the gradient is remote.
 
-    It has no second derivative. Raises InvalidFieldError for what the product of the client's server does not compute.
+    It has no second derivative. Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     return _torch_ctc_loss(
         log_probs,
@@ -85,7 +85,7 @@ def nll_loss(
 ) -> Tensor:
     """Takes the log probabilities of classes, as `torch.nn.functional.nll_loss`; the gradient is remote.
 
-    Raises InvalidFieldError for what the product of the client's server does not compute.
+    Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     rule = code_of(size_average, reduce, reduction)
     _check_classes(input, target, weight)
@@ -109,7 +109,7 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> None
 def _of_probabilities(
     input: Tensor, target: Tensor, weight: Tensor | None, rule: int, label_smoothing: float, client: Client
 ) -> Tensor:
-    """Is PyTorch's own formula: autograd has the gradient of the log probabilities, and that of the target."""
+    """PyTorch's own formula: autograd computes the gradients of log probabilities and target."""
     axis = min(1, input.dim() - 1)
     if not target.is_floating_point() or (weight is not None and weight.shape != input.shape[axis : axis + 1]):
         raise LocalError("PyTorch refuses it")
@@ -170,4 +170,4 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     torch.ctc_loss: _torch_ctc_loss,
     functional.nll_loss: nll_loss,
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

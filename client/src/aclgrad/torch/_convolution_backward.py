@@ -1,8 +1,8 @@
-"""The gradients of a convolution's gradients: those of convolutions again, so there are derivatives of any order.
+"""The gradients of a convolution's gradients are gradients of convolutions, so there are derivatives of any order.
 
-A convolution and its gradients are the derivatives of one sum of products, linear in a small image (the result, or the
-input of a transposed one), a big image and a weight. So all of them are outputs of one operator; with `transposed` the
-other way round, the images change places.
+A convolution and its gradients are derivatives of one sum of products, which is linear in a small image (the result, or
+the input of a transposed one), a big image and a weight. So all are outputs of one operator; negating `transposed`
+swaps the images.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ def flops(known: Known, grad_output: Tensor, wanted: Sequence[bool]) -> int:
 
 
 def flops_again(known: Known, needed: Sequence[bool]) -> int:
-    """Returns the operations of what `gradients_again` computes."""
+    """Returns the operations of `gradients_again`."""
     of_grad, of_input, of_weight = needed[:3]
     is_wanted = known["wanted"]
     products = [(True, False)] * (is_wanted[0] * of_grad + is_wanted[1] * (of_grad + of_input))
@@ -33,7 +33,7 @@ def flops_again(known: Known, needed: Sequence[bool]) -> int:
 
 
 class WithZeros(torch.autograd.Function):
-    """An image with zeros after its last axes, whose gradient is as contiguous as that of PyTorch's own padding."""
+    """Pads the last axes with zeros at their ends; its gradient is as contiguous as that of PyTorch's padding."""
 
     @staticmethod
     def forward(image: Tensor, cells: Sequence[int]) -> Tensor:
@@ -61,7 +61,7 @@ class WithZeros(torch.autograd.Function):
 
 
 def with_zeros(image: Tensor, cells: Sequence[int]) -> Tensor:
-    """Returns the image with so many zeros after its last axes."""
+    """Returns the image with this many zeros at the end of its last axes."""
     padded: Tensor = WithZeros.apply(image, cells) if any(cells) else image
     return padded
 
@@ -69,16 +69,15 @@ def with_zeros(image: Tensor, cells: Sequence[int]) -> Tensor:
 def gradients_again(
     known: Known, given: Sequence[Tensor | None], needed: Sequence[bool]
 ) -> tuple[list[Known], Callable[[Sequence[Any]], list[Tensor | None]]]:
-    """Returns the calls from which the gradients of grad_output, input and weight come, and how they do.
+    """Returns the calls for the gradients of grad_output, input and weight, and how to read these.
 
-    `given` are the gradients of what the operator returned for the arguments that are `known`. A call has other
-    arguments in the place of some of them.
+    `given` are the gradients of the operator's outputs for the `known` arguments. Each call replaces some of these.
     """
     grad_output, of_bias = known["grad_output"], given[2]
     attributes, further = _exchanged(known)
     calls: list[Known] = []
     targets: list[tuple[int, ...]] = []
-    """What the first two outputs of each call are gradients of."""
+    """The arguments whose gradients are the first two outputs of each call."""
 
     def call(of: tuple[int, ...], wanted: Sequence[bool], **other: Any) -> None:
         if True in wanted:
@@ -107,7 +106,7 @@ def gradients_again(
 
 
 def _exchanged(known: Known) -> tuple[dict[str, Any], list[int]]:
-    """Returns the attributes with which the images change places, and the zeros after what is now grad_output."""
+    """Returns the attributes with the images swapped, and the zeros at the end of the new grad_output."""
     big, small = (known[name].shape[2:] for name in ("input", "grad_output"))
     kernel, axes = known["weight"].shape[2:], len(big)
     stride, padding, dilation, more = (
@@ -115,7 +114,7 @@ def _exchanged(known: Known) -> tuple[dict[str, Any], list[int]]:
     )
     attributes = {"transposed": not known["transposed"], "bias_sizes": None, "output_padding": [0] * axes}
     if known["transposed"]:
-        # A result with so many further cells is that of a larger image.
+        # A result with this many more cells belongs to a larger image.
         return attributes, [cells // step for cells, step in zip(more, stride, strict=True)]
     sizes = zip(big, small, stride, padding, dilation, kernel, strict=True)
     attributes["output_padding"] = [

@@ -28,7 +28,7 @@ def conv1d(
     """Convolves (N, C, L) or (C, L), as `torch.nn.functional.conv1d` does.
 
     One call has the gradients of all three tensors, and they have derivatives of any order. Raises InvalidFieldError
-    for what the product of the client's server does not compute.
+    if the product of the client's server cannot compute it.
     """
     return _convolved("conv1d", input, weight, bias, stride, padding, dilation, groups, client)
 
@@ -127,7 +127,7 @@ def _convolution(
     transposed: bool,
     output_padding: Sequence[int],
     groups: int,
-    # They choose a kernel of a GPU.
+    # They choose a GPU kernel.
     benchmark: bool = False,
     deterministic: bool = False,
     cudnn_enabled: bool = True,
@@ -219,7 +219,7 @@ def _axes_of(name: str, input: Tensor, weight: Tensor) -> int:
 def _padded(
     padding: str, input: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]
 ) -> tuple[Tensor, list[int]]:
-    """Returns the input, with a row of zeros more where both sides differ, and the padding of either side."""
+    """Returns the input, with another row of zeros if the two sides differ, and the padding of either side."""
     kernel = weight.shape[2:]
     if padding == "valid":
         return input, [0] * len(kernel)
@@ -238,4 +238,4 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     functional.conv_transpose3d: conv_transpose3d,
     **dict.fromkeys((torch.convolution, torch._convolution), _convolution),  # noqa: SLF001 - a function of its own
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

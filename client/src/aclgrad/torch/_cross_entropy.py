@@ -1,4 +1,4 @@
-"""Cross entropy of classes: PyTorch computes its parts, and the gradient of all of them is one message."""
+"""Cross entropy of classes: PyTorch computes its parts, and one message gets the gradient of all."""
 
 import math
 import sys
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from aclgrad.bridges.folding import fold_classes
 from aclgrad.bridges.likelihoods import OF_LOGITS, add_cross_entropy, of_classes
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.torch._account import CallSite, layer_of
@@ -27,7 +27,7 @@ _MOST: Final = max(OPERATORS[OF_LOGITS].leading_input.ranks)
 
 
 def in_planes(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns views as PyTorch's: (C) and (N, C) as they are, all others as planes of pixels."""
+    """Returns PyTorch's views: (C) and (N, C) unchanged, all others as planes of pixels."""
     if input.dim() in (1, 2, 4):
         return input, target
     images, classes = input.shape[:2]
@@ -42,7 +42,7 @@ def _along_classes(weight: Tensor, input: Tensor) -> Tensor:
 def _compute(
     input: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, label_smoothing: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the loss, by the same steps as PyTorch, the log probabilities, and the weight of all targets."""
+    """Returns the loss, by PyTorch's steps, the log probabilities, and the weight of all targets."""
     axis = min(1, input.dim() - 1)
     log_softmax = "_log_softmax"
     log_probs = getattr(aten, log_softmax)(input, axis, False)
@@ -104,7 +104,7 @@ def _smoothing(
     ignore_index: int,
     label_smoothing: float,
 ) -> Tensor:
-    """Returns the gradient of the log probabilities by label smoothing: a view of few elements, if it has no others.
+    """Returns the gradient of the log probabilities from label smoothing, as a broadcast view if possible.
 
     Its factors are multiplied in float32: 16 bits would round each product.
     """
@@ -114,7 +114,7 @@ def _smoothing(
     )
     is_ignored = target == ignore_index
     if reduction == 1:
-        # Not total_weight, which PyTorch adds up in 16 bits for the likelihood alone.
+        # Not total_weight, which PyTorch sums in 16 bits, and only for the likelihood.
         used = target[~is_ignored]
         share = share / (used.numel() if weight is None else weight.to(share.dtype).gather(0, used.long()).sum())
     if is_ignored.any():
@@ -132,7 +132,7 @@ def _note(
     smoothing: Tensor | None,
     gradient: Tensor,
 ) -> None:
-    """Notes the last step alone: what it takes is computed here, so that it says whether all steps are right."""
+    """Notes only the last step: its inputs are computed here, so that it shows whether all steps are right."""
     log_probs, target, weight, total_weight = tensors.values()
     kind = aten.nll_loss2d_backward if log_probs.dim() == 4 else aten.nll_loss_backward
     found = kind(grad_output, log_probs, target, weight, *attributes.values(), total_weight)
@@ -142,7 +142,7 @@ def _note(
 
 
 def _check(loss: Tensor, values: Sequence[Any], log_probs: Tensor, total_weight: Tensor) -> None:
-    """Raises InvalidFieldError or OperatorNotSupportedError for a gradient that the server would refuse."""
+    """Raises InvalidFieldError or OperatorNotSupportedError if the server would refuse the gradient."""
     _, target, weight, reduction, ignore_index, _, client = values
     rows, classes = in_planes(log_probs, target)
     name, axis = of_classes(rows.dim()), min(1, rows.dim() - 1)
@@ -187,7 +187,7 @@ BACKWARD: Final = _operator(
 
 
 class CrossEntropyBackward(torch.autograd.Function):
-    """The message, for all elements of vmap at once."""
+    """One message for all elements of vmap."""
 
     @staticmethod
     def forward(*values: Any) -> Any:
@@ -209,7 +209,7 @@ class CrossEntropyBackward(torch.autograd.Function):
 
 
 class CrossEntropy(torch.autograd.Function):
-    """The loss, the log probabilities and the weight of all targets, of which the loss is differentiable."""
+    """The loss, the log probabilities and the weight of all targets; only the loss is differentiable."""
 
     @staticmethod
     def forward(*values: Any) -> Any:
@@ -223,7 +223,7 @@ class CrossEntropy(torch.autograd.Function):
         input, target, weight, *ctx.rest = inputs
         reduction, ignore_index, label_smoothing = ctx.rest[:3]
         _, log_probs, total_weight = output
-        # What PyTorch's parts save, in their order: a checkpoint may compute them again without a block.
+        # The tensors that PyTorch's parts save, in their order: a checkpoint may recompute without a block.
         saved = [log_probs, *in_planes(log_probs, target), weight, total_weight]
         if label_smoothing > 0:
             saved += [None if weight is None else _along_classes(weight, input), target == ignore_index]

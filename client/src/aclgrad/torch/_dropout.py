@@ -1,4 +1,4 @@
-"""Dropout: PyTorch draws which elements stay, and the server's gradient is of these."""
+"""Dropout: PyTorch draws the elements that stay, and the server computes their gradient."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,7 +15,7 @@ from aclgrad.torch._run import check, run
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, client: Client) -> Tensor:
     """Zeroes elements with the probability `p`, as `torch.nn.functional.dropout`: the same ones to the bit.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     if not 0 <= p <= 1:
         raise LocalError("PyTorch refuses a probability outside of 0 to 1")
@@ -25,17 +25,17 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         return input
     if input.device.type != "cpu":
         raise LocalError(f"devices of the type {input.device.type} have masks of their own")
-    # Before anything is drawn, which PyTorch would draw again.
+    # Before anything is drawn: PyTorch would draw again.
     check("dropout", client, input, input, float(p))
     result: Tensor = run("dropout", client, input, _noise(input, p), float(p))
     return input.copy_(result) if inplace else result
 
 
 def _noise(input: Tensor, p: float) -> Tensor:
-    """Returns the factors by PyTorch's own steps, which vmap and torch.compile know."""
+    """Returns the factors, computed by PyTorch's own steps, which vmap and torch.compile know."""
     if p == 1:
         return torch.zeros((), dtype=input.dtype)
-    # Within torch.func they are others, which draw for each element of vmap even if the input is one for all.
+    # torch.func has other steps, which draw for each element of vmap even if all share one input.
     if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:  # noqa: SLF001
         return torch.bernoulli(torch.empty(input.shape, dtype=input.dtype), 1 - p).div_(1 - p)
     return torch.empty_like(input).bernoulli_(1 - p).div_(1 - p)
@@ -54,4 +54,4 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     torch.dropout: _torch_dropout,
     torch.dropout_: _torch_dropout_,
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

@@ -1,4 +1,4 @@
-"""Sums of products over axes that operands have in common: einsum, and functions of two operands like it."""
+"""Sums of products over common axes: einsum, and similar functions of two operands."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ from aclgrad.torch._gemm import gemm
 def einsum(equation: str, *operands: Tensor, client: Client) -> Tensor:
     """Sums products of the operands over axes with the same letter, as `torch.einsum`, in its order.
 
-    A call has the gradients of two operands, and they have derivatives of any order. Raises InvalidFieldError for what
-    the product of the client's server does not compute.
+    A call has the gradients of two operands, and they have derivatives of any order. Raises InvalidFieldError if the
+    server's product cannot compute it.
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
@@ -45,9 +45,9 @@ def einsum(equation: str, *operands: Tensor, client: Client) -> Tensor:
 
 
 class _Pair(NamedTuple):
-    """Two of the operands that wait, whose product waits at a place then.
+    """A product of two of the remaining operands, and its place among them.
 
-    All have the same axes. Those `of_one` and `of_two` are summed before, and the terms by the product.
+    All have the same axes. The axes `of_one` and `of_two` are summed first, and the terms by the product.
     """
 
     one: int
@@ -63,7 +63,7 @@ def _pairs(equation: str, subscripts: Subscripts, operands: Sequence[Tensor]) ->
     kept = len(subscripts.output)
     rest = {label for labels in subscripts.inputs for label in labels}.difference(subscripts.output)
     order = [*subscripts.output, *sorted(rest)]
-    # Whether an operand has an axis: one of one element only broadcasts.
+    # Whether an operand has an axis: a single element only broadcasts.
     waiting = [
         [label in labels and each.shape[labels.index(label)] != 1 for label in order]
         for each, labels in zip(operands, subscripts.inputs, strict=True)
@@ -85,7 +85,7 @@ def _pairs(equation: str, subscripts: Subscripts, operands: Sequence[Tensor]) ->
 
 
 def _path(equation: str, operands: Sequence[Tensor]) -> Sequence[tuple[int, int]]:
-    """Returns the order in which opt_einsum has PyTorch take operands; none if that is from left to right."""
+    """Returns opt_einsum's order of operands for PyTorch; none if it is from left to right."""
     if len(operands) == 2 or torch.compiler.is_compiling() or not opt_einsum.enabled:
         return ()
     if (module := opt_einsum.get_opt_einsum()) is None:
@@ -95,7 +95,7 @@ def _path(equation: str, operands: Sequence[Tensor]) -> Sequence[tuple[int, int]
 
 
 def _aligned(operand: Tensor, labels: Sequence[str], order: Sequence[str]) -> Tensor:
-    """Returns the operand with an axis for each label, of one element for those that it does not have."""
+    """Returns the operand with an axis for each label, of one element if it does not have it."""
     more = [label for label in order if label not in labels]
     for _ in more:
         operand = operand.unsqueeze(-1)
@@ -104,7 +104,7 @@ def _aligned(operand: Tensor, labels: Sequence[str], order: Sequence[str]) -> Te
 
 
 def _product(left: Tensor, right: Tensor, terms: list[int], client: Client) -> Tensor:
-    """Returns the sum of products over the axes of the terms, as PyTorch's `sumproduct_pair`: by one bmm."""
+    """Returns the sum of products over the axes of the terms by one bmm, like PyTorch's `sumproduct_pair`."""
     batch: list[int] = []
     rows: list[int] = []
     columns: list[int] = []
@@ -171,4 +171,4 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     torch.tensordot: _tensordot,
     **dict.fromkeys((torch.inner, Tensor.inner), _inner),
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

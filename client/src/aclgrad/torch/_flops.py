@@ -1,7 +1,7 @@
 """Floating-point operations of the backward passes of convolutions, products and attention, by PyTorch's formulas.
 
-They come from the graph alone, whether backward() has run or not. A saved tensor is never unpacked for its shape:
-within a checkpoint that would compute the forward pass again.
+They are computed from the graph, whether backward() has run or not. No saved tensor is unpacked for its shape: within a
+checkpoint, that would recompute the forward pass.
 """
 
 import math
@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 def flops_of(node: Node) -> int:
-    """Returns the operations of the gradients that the graph wants of this node; 0 if PyTorch has no formula."""
+    """Returns the operations of the node's gradients in the graph; 0 if PyTorch has no formula."""
     own: int | None = getattr(node, "flops", None) if own_call_site(node) else None
     if own is not None:
         return own
@@ -41,7 +41,7 @@ def _output(node: Node) -> Shape:
 
 
 def _input(node: Node, index: int, name: str) -> Shape | None:
-    """Returns the shape of an input: that of the output of the node before, or that of the saved tensor."""
+    """Returns the shape of an input: of the previous node's output, or of the saved tensor."""
     before, output = node.next_functions[index]
     if before is not None:
         return tuple(before._input_metadata[output].shape)  # noqa: SLF001
@@ -60,7 +60,7 @@ def _convolution(node: Node) -> int:
     )
 
 
-# PyTorch's formulas are slow, and most steps of a training have the same shapes.
+# PyTorch's formulas are slow, and most training steps have the same shapes.
 @lru_cache(4096)
 def convolution_flops(output: Shape, inputs: tuple[Shape | None, ...], is_transposed: bool, *wanted: bool) -> int:
     """Returns the operations of the wanted gradients of input and weight, whose shapes are `inputs`."""

@@ -1,7 +1,7 @@
-"""Products of matrices and vectors that PyTorch computes here and a server differentiates.
+"""Products of matrices and vectors, computed here by PyTorch and differentiated by a server.
 
-A form is one of PyTorch's own products, with its bits and what it saves. Its gradient is that of matrices, which are
-views of its operands.
+A form is one of PyTorch's products, with the same bits and saved tensors. Its gradient is computed of matrices, which
+are views of its operands.
 """
 
 import sys
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.errors import AclgradError
 from aclgrad.operators.rules import ZERO
 from aclgrad.torch._account import LocalError, served_site
@@ -35,10 +35,10 @@ def _reshaped(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 class Form(NamedTuple):
-    """One of PyTorch's products: of mat1 and mat2, an addend or None, beta and alpha.
+    """One of PyTorch's products, of mat1 and mat2, an addend or None, beta and alpha.
 
-    `rows` and `columns` are the operands as matrices, `matrix` is the result as one, `squeezed` undoes that, and
-    `of_rows` makes a gradient of the rows one of mat1. PyTorch saves mat2 first if it `saves_mat2_first`.
+    `rows` and `columns` are the operands as matrices, `matrix` is the result as a matrix, `squeezed` undoes that, and
+    `of_rows` turns a gradient of the rows into mat1's. PyTorch saves mat2 first if it `saves_mat2_first`.
     """
 
     product: Callable[..., Tensor]
@@ -87,11 +87,11 @@ FORMS: Final = {
         columns=lambda each: each.flatten(-3, -2),
         of_rows=lambda each, shape: each.unflatten(-1, (shape[-3], shape[-1])).transpose(-3, -2),
     ),
-    # Of a linear layer whose input is not contiguous.
+    # Linear layers whose input is not contiguous.
     "mm_add": Form(lambda mat1, mat2, addend, beta, alpha: aten.mm(mat1, mat2) + addend, saves_mat2_first=True),
     "bmm_add": Form(lambda mat1, mat2, addend, beta, alpha: aten.bmm(mat1, mat2) + addend, saves_mat2_first=True),
 }
-"""By name; outer takes a column and a vector."""
+"""Forms by name; outer takes a column and a vector."""
 
 
 def _execute(
@@ -112,7 +112,7 @@ def _infer(form: str, mat1: Tensor, mat2: Tensor, addend: Tensor | None, beta: f
 def _check(
     form: Form, mat1: Tensor, mat2: Tensor, addend: Tensor | None, beta: float, alpha: float, function: str, client: int
 ) -> None:
-    """Raises InvalidFieldError or OperatorNotSupportedError for a gradient that the server would refuse."""
+    """Raises InvalidFieldError or OperatorNotSupportedError if the server would refuse the gradient."""
     rows, columns, wanted = form.rows(mat1), form.columns(mat2), (True, True, addend is not None)
     shape = () if addend is None else addend.shape
     name = composite_of(rows, columns, Gemm(shape, beta, alpha, is_transposed(columns), wanted, function, client))
@@ -132,7 +132,7 @@ GEMM: Final = torch.ops.aclgrad.gemm.default
 
 
 class GemmForward(torch.autograd.Function):
-    """The arguments are those of the operator."""
+    """Takes the operator's arguments."""
 
     @staticmethod
     def forward(*values: Any) -> Any:
@@ -160,7 +160,7 @@ class GemmForward(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> Any:
         form, wanted = FORMS[ctx.form], ctx.needs_input_grad[1:4]
         saved = iter(ctx.saved_tensors[:: -1 if form.saves_mat2_first else 1])
-        # The gradient of an operand does not need its values, but its shape.
+        # The gradient of an operand needs only its shape.
         mats = [
             next(saved) if is_saved else grad_output.new_zeros(()).expand(shape)
             for shape, is_saved in zip(ctx.shapes, ctx.saved, strict=True)
@@ -181,10 +181,10 @@ class GemmForward(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *values: Any) -> Any:
-        """Makes one product of batches; an operand that the elements have in common broadcasts."""
+        """Makes one product of batches; a common operand of the elements broadcasts."""
         name, mat1, mat2, addend, beta, alpha, function, client = values
         form, dims = FORMS[name], [None if dim is None else 0 for dim in in_dims[1:3]]
-        # All views are of the last axes.
+        # All views concern the last axes.
         first = [
             each if dim is None else each.movedim(dim, 0) for each, dim in zip((mat1, mat2), in_dims[1:3], strict=True)
         ]
@@ -230,7 +230,7 @@ def gemm(
 
 
 def _number(factor: Any) -> float:
-    """Returns beta or alpha as a number; raises LocalError for what PyTorch refuses."""
+    """Returns beta or alpha as a number; raises LocalError if PyTorch refuses it."""
     is_number = isinstance(factor, float | int | Real | Tensor)
     if not is_number or (isinstance(factor, int) and not -(2**63) <= factor < 2**63):
         raise LocalError(f"PyTorch refuses a beta or alpha of {factor}")
@@ -241,7 +241,7 @@ def _number(factor: Any) -> float:
 
 
 def has_hooks() -> bool:
-    """Says whether saved tensors are counted, as in a checkpoint, which may be computed again without the block."""
+    """Returns whether saved tensors are counted, as in a checkpoint, which may be recomputed without the block."""
     if torch.compiler.is_compiling():
         return False
     return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None  # noqa: SLF001 - nothing else tells

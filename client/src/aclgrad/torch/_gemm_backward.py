@@ -1,7 +1,7 @@
 """The gradients of `beta * addend + alpha * (mat1 @ mat2)` from a server, in one message, and their own gradients.
 
-`torch.ops.aclgrad.gemm_backward` runs the composite that fits; it is opaque to torch.compile, which traces the fake
-kernel. The gradients of these gradients are those of products again, so there are derivatives of any order.
+`torch.ops.aclgrad.gemm_backward` runs the matching composite; it is opaque to torch.compile, which traces the fake
+kernel. The gradients of these gradients are gradients of products, so there are derivatives of any order.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ Shape = Sequence[int]
 
 
 class Gemm(NamedTuple):
-    """What is known of a product beside its operands: matrices, or batches of them that broadcast.
+    """A product without its operands, which are matrices or broadcasting batches of them.
 
-    `shape` is the addend's. If mat2 `is_transposed`, it is the transposed view of a matrix in row-major order, as the
-    weight of a linear layer, and so is its gradient. `wanted` are the gradients of mat1, mat2 and the addend;
-    `function` is what was called.
+    `shape` is the addend's. If mat2 `is_transposed`, it is the transposed view of a row-major matrix, as the weight of
+    a linear layer, and so is its gradient. `wanted` says which of the gradients of mat1, mat2 and the addend are
+    wanted; `function` is the called function.
     """
 
     shape: Shape
@@ -37,7 +37,7 @@ class Gemm(NamedTuple):
 
 
 def is_transposed(matrix: Tensor) -> bool:
-    """Says whether a tensor is a single matrix, and the transposed view of one in row-major order."""
+    """Returns whether a tensor is the transposed view of a single row-major matrix."""
     return matrix.dim() == 2 and bool(matrix.mT.is_contiguous())
 
 
@@ -102,7 +102,7 @@ GEMM_BACKWARD: Final = torch.ops.aclgrad.gemm_backward.default
 
 
 class GemmBackward(torch.autograd.Function):
-    """The operator with its own gradients: those of the products that it consists of."""
+    """The operator with its own gradients, those of its products."""
 
     @staticmethod
     def forward(*values: Any) -> Any:
@@ -143,7 +143,7 @@ class GemmBackward(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *values: Any) -> Any:
-        """Makes one call: the elements are a batch, and operands that they have in common broadcast."""
+        """Makes one call: the elements become a batch, and common operands broadcast."""
         gemm, size = Gemm(*values[3:]), info.batch_size
         rank = values[0].dim() - (in_dims[0] is not None)
 
@@ -175,7 +175,7 @@ def gemm_backward(grad_output: Tensor, mat1: Tensor, mat2: Tensor, gemm: Gemm) -
 
 
 def in_front(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
-    """Returns a tensor whose mapped axis comes first, and then so many others; as it is if it has no mapped axis."""
+    """Returns a tensor with the mapped axis first and this many others; unchanged if it has no mapped axis."""
     if dim is None:
         return tensor
     own = tensor.movedim(dim, 0)
@@ -183,12 +183,12 @@ def in_front(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
 
 
 def flops_of(grad_output: Tensor, mat1: Tensor) -> int:
-    """Returns the floating-point operations of one of the products of a gradient."""
+    """Returns the floating-point operations of one product of a gradient."""
     return 2 * int(grad_output.numel()) * int(mat1.shape[-1])
 
 
 def _again(grad: Tensor, left: Tensor, right: Tensor, gemm: Gemm) -> list[Tensor | None]:
-    """Returns the gradients of the operands of a gradient, `left @ right`, whose sum over broadcast axes has `grad`."""
+    """Returns the gradients of the operands of `left @ right`, given that of its sum over broadcast axes."""
     if True not in gemm.wanted:
         return [None, None]
     batch = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])

@@ -1,8 +1,8 @@
 """The operator table as operators of PyTorch: `torch.ops.aclgrad.NAME` makes the remote call.
 
-An operator takes the inputs and attributes of its row, which of several outputs are wanted, and the number of a client;
-one that is not wanted is returned empty. It is opaque to torch.compile, which traces the fake kernel instead: that one
-gets the output's type from the table.
+An operator takes the inputs and attributes of its row, flags for several outputs, and a client's number; unwanted
+outputs are empty. It is opaque to torch.compile, which traces the fake kernel instead; that takes the output's type
+from the table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor
 
 from aclgrad._client.sync.client import Client, Program
-from aclgrad.bridges.served import served_operator
+from aclgrad.bridges.served_operators import served_operator
 from aclgrad.errors import AclgradError
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
@@ -43,9 +43,9 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class SentCall:
-    """One call as a client sent it, by wire names, and its gradients by the names of the outputs.
+    """One sent call by wire names, and its gradients by the names of the outputs.
 
-    That of a composite has the names of the function of `aclgrad.composites`.
+    A composite's call has the names of the function of `aclgrad.composites`.
     """
 
     operator: str
@@ -69,27 +69,27 @@ def record_sent_calls() -> Iterator[list[SentCall]]:
 
 
 def is_recorded() -> bool:
-    """Says whether a block records the calls that this thread sends."""
+    """Returns whether a block records the calls that this thread sends."""
     return _SENT.get() is not None
 
 
 def note_sent(
     operator: str, inputs: Mapping[str, Array], attributes: Mapping[str, Any], found: Mapping[str, Array]
 ) -> None:
-    """Adds a call, or the gradients that several operators have computed, to the list of the innermost block."""
+    """Adds a call, or the gradients of several operators, to the list of the innermost block."""
     if (sent := _SENT.get()) is not None:
         sent.append(SentCall(operator, inputs, attributes, found))
 
 
 def _as_they_are_stored(gradient: Tensor, tensors: Sequence[Tensor]) -> Tensor:
-    """Returns the gradient with its channels last if one of the tensors of as many dims has them so, as PyTorch."""
+    """Returns the gradient in channels-last format if a tensor of the same rank has it, like PyTorch."""
     formats = {suggest_memory_format(each) for each in tensors if each.dim() == gradient.dim()}
     last = next(iter(formats - {torch.contiguous_format}), torch.contiguous_format)
     return gradient.contiguous(memory_format=last)
 
 
 class _Calls:
-    """The calls of an operator, each of the values that the operator of PyTorch takes."""
+    """The calls of an operator, each with the arguments of the PyTorch operator."""
 
     def __init__(self, spec: OperatorSpec) -> None:
         self.spec = spec
@@ -114,7 +114,7 @@ class _Calls:
         return getattr(torch.ops.aclgrad, spec.name).default
 
     def in_one_message(self, calls: Sequence[Values], function: str) -> list[Any]:
-        """Returns what the calls return, which have one client."""
+        """Returns the outputs of the calls, which have one client."""
         if len(calls) == 1 or any(isinstance(each[0], FakeTensor) or each[0].is_meta for each in calls):
             return [GRADIENTS[self.spec.name](*values) for values in calls]
         program = client_of(calls[0][-1]).program()
@@ -168,7 +168,7 @@ class _Calls:
     def _arrays(
         self, inputs: Mapping[str, Tensor], attributes: Mapping[str, Any], wanted: Sequence[str]
     ) -> dict[str, Array]:
-        """Returns the arrays to send; those that do not matter are not fetched from their device."""
+        """Returns the arrays to send; unneeded ones are not fetched from their device."""
         arguments = Arguments({}, attributes, tuple(wanted))
         matter = {each.name for each in self.spec.inputs if each.matters(arguments)}
         return {

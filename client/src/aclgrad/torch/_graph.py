@@ -1,8 +1,8 @@
-"""The backward passes of a block, from autograd's graph: each node counts once, for the block that saw it being made.
+"""The backward passes of a block, from autograd's graph: each node counts once, for the block that saw its creation.
 
-While the block is open, calls of functions leave labels at the nodes that they have made: the function, its layer, and
-why its gradient is not the server's. When the graph is walked, each label is noted in its block's account. Nodes
-without a label, such as those of TorchScript, are named by themselves.
+While the block is open, calls of functions label the nodes that they create: the function, its layer, and why its
+gradient is not the server's. When the graph is walked, each label is noted in its block's account. Nodes without a
+label, such as TorchScript's, go by their own names.
 """
 
 import threading
@@ -25,7 +25,7 @@ UNSEEN: Final = "TorchScript, or code outside of the block, has called it"
 _DERIVED: Final = {each.__name__ for each in BACKWARD}
 _RECURRENT: Final = {f"{rule}{cell}" for rule in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
 _NAMED: Final = {name for name, each in vars(functional).items() if callable(each)} | _RECURRENT
-"""Functions whose names say more than those of the kernels that they are made of."""
+"""Functions whose names say more than those of their kernels."""
 _LABEL: Final = "aclgrad"
 _WALKED: Final = ()
 _LEAF: Final = 2**64 - 1
@@ -33,7 +33,7 @@ _LOCK: Final = threading.Lock()
 
 
 def nodes_made() -> int:
-    """Returns how many nodes this thread has made."""
+    """Returns how many nodes this thread has created."""
     count: int = torch._C._autograd._get_sequence_nr()  # noqa: SLF001 - PyTorch has no other count
     return count
 
@@ -44,27 +44,27 @@ def missing(function: str) -> str:
 
 
 class Graph:
-    """What a block knows of the graphs of its results.
+    """The graphs of a block's results.
 
-    `rows` are the names of the functions that the block replaces. `opaque` has the reasons why nodes whose backward
-    pass consists of those of other nodes count as calls, by name.
+    `rows` are the names of the functions that the block replaces. `opaque` has, by name, the reasons why nodes that run
+    other nodes' backward passes count as calls.
     """
 
     def __init__(self, account: Account, rows: Iterable[str], opaque: Mapping[str, str] | None = None) -> None:
         self.account = account
         self._rows = frozenset(rows)
         self._opaque = opaque or {}
-        # By kernel, of the last call of a row that stayed local: those of its derivatives too.
+        # By kernel, its derivatives' included, of the last call of a row that stayed local.
         self._reasons: dict[str, str] = {}
-        # Apart from those that nobody keeps, so that the block keeps no graph alive.
+        # Weakly, so that the block keeps no graph alive.
         self._results: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 
     def label(
         self, result: Any, since: int, function: str, frame: FrameType, because: str | None = None, *, is_row: bool
     ) -> list[CallSite]:
-        """Labels what a call has added to the graph, and returns the labels.
+        """Labels the nodes that a call has added to the graph, and returns the labels.
 
-        `since` are the nodes that were made before it, and `because` why a row of the block stayed local.
+        `since` is the number of earlier nodes, and `because` why a row of the block stayed local.
         """
         results = list(_flat(result))
         for each in results:
@@ -77,7 +77,7 @@ class Graph:
         if is_one and not labelled:
             labelled = [node for node in nodes if kinds[node] is Kind.ARITHMETIC]
         if because is not None and not labelled:
-            labelled = nodes[:1]  # a pad that is made of copies
+            labelled = nodes[:1]  # a pad by copies
         layer = layer_of(frame) if labelled else ""
         sites = []
         for node in labelled:
@@ -92,7 +92,7 @@ class Graph:
         return sites
 
     def walk(self, tensors: Any = None) -> None:
-        """Notes the backward passes of these tensors, by default of the results that are still alive."""
+        """Notes the backward passes of these tensors, by default of all living results."""
         if tensors is None:
             tensors = [each for reference in self._results.valuerefs() if (each := reference()) is not None]
         with _LOCK:
@@ -118,12 +118,12 @@ class Graph:
         if function in _DERIVED:
             unseen = self._reasons.get(_derived_from(name), UNSEEN)
         elif name in self._rows and function and function not in self._rows:
-            name = function  # which is made of it
+            name = function  # which consists of it
         return own_call_site(node) or CallSite(name, layer, unseen if name in self._rows else missing(name))
 
 
 def _derived_from(kernel: str) -> str:
-    """Returns a name that a kernel shares with those that its derivatives are made of."""
+    """Returns a name that a kernel shares with the kernels of its derivatives."""
     return "matmul" if kernel == "linear" else kernel
 
 
@@ -137,15 +137,15 @@ def _flat(values: Any) -> Iterator[Tensor]:
 
 
 def _made(results: list[Tensor], since: int) -> list[Node]:
-    """Returns the nodes that the results follow from and that this thread has made since then."""
+    """Returns the nodes of the results' graph that this thread has created since then."""
     nodes = [each.grad_fn for each in results if each.grad_fn is not None]
     if nodes_made() == since + 1:
-        return nodes[:1]  # at once, as for most calls
+        return nodes[:1]  # directly, as for most calls
     made = dict.fromkeys(nodes)
     waiting = list(made)
     while waiting:
         for following, _ in waiting.pop().next_functions:
-            # A leaf has the largest number.
+            # Leaves have the largest number.
             if following is not None and since <= following._sequence_nr() < _LEAF and following not in made:  # noqa: SLF001
                 made[following] = None
                 waiting.append(following)
@@ -153,7 +153,7 @@ def _made(results: list[Tensor], since: int) -> list[Node]:
 
 
 def _behind(tensors: Iterable[Tensor]) -> Iterator[Node]:
-    """Yields the nodes that the tensors follow from, but for those that were walked before."""
+    """Yields the nodes of the tensors' graph, except those that were walked before."""
     seen = {each.grad_fn for each in tensors if each.grad_fn is not None}
     waiting = list(seen)
     while waiting:

@@ -1,4 +1,4 @@
-"""The rows of losses and of dropout: what PyTorch computes of their tensors, and what a server takes instead."""
+"""The rows of losses and of dropout: PyTorch's computation of their tensors, and the server's inputs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -29,7 +29,7 @@ def _packed_each(info: Any, in_dims: Sequence[int], noise: Tensor) -> tuple[Tens
     return torch.stack(masks)[: info.batch_size], 0
 
 
-# An operator, for torch.compile does not trace it.
+# An operator, because torch.compile cannot trace it.
 _packed = torch.library.custom_op("aclgrad::packed_mask", _pack, mutates_args=(), schema="(Tensor noise) -> Tensor")
 _packed.register_fake(_packed_shape)
 _packed.register_vmap(_packed_each)
@@ -56,12 +56,12 @@ def _with_weights(known: Known) -> Known:
     weight, input = known["weight"], known["input"]
     if weight is not None:
         return {}
-    # Not new_ones, of which vmap makes one for each element.
+    # Not new_ones, which vmap makes for each element.
     return {"weight": torch.ones(input.shape[min(1, input.dim() - 1)], dtype=input.dtype, device=input.device)}
 
 
 def _without_padding(known: Known) -> Known:
-    """Returns targets in which what is beyond their lengths is a class, as PyTorch takes anything there."""
+    """Returns targets with valid classes beyond their lengths, where PyTorch takes any value."""
     targets = known["targets"]
     if targets.dim() == 1:
         return {}
@@ -175,7 +175,7 @@ LOSSES: Final[Sequence[Operation]] = (
         saved=lambda _: ("target",),
         local=_divergence_backward,
     ),
-    # The input is the difference, by which PyTorch, too, computes the loss.
+    # The input is the difference, as in PyTorch's own computation.
     _loss(
         "l1_loss",
         "int reduction",

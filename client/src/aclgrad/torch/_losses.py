@@ -29,7 +29,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Measures probabilities against targets, as `torch.nn.functional.binary_cross_entropy`; the gradient is remote.
 
-    Raises InvalidFieldError for what the product of the client's server does not compute.
+    Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     rule = code_of(size_average, reduce, reduction)
     _check(input, target, weight)
@@ -51,7 +51,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """Measures logits against targets, as PyTorch's function of this name; the gradient is remote.
 
-    Raises InvalidFieldError for what the product of the client's server does not compute.
+    Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     rule = code_of(size_average, reduce, reduction)
     _check(input, target, weight, pos_weight)
@@ -70,7 +70,7 @@ def kl_div(
 ) -> Tensor:
     """Returns the divergence of Kullback and Leibler, as `torch.nn.functional.kl_div`; the gradient is remote.
 
-    Raises InvalidFieldError for what the product of the client's server does not compute.
+    Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     is_of_batch = reduction == "batchmean"
     rule = code_of(size_average, reduce, "sum" if is_of_batch else reduction)
@@ -92,7 +92,7 @@ def l1_loss(
 ) -> Tensor:
     """Returns the absolute difference, as `torch.nn.functional.l1_loss`; the gradient is remote.
 
-    Raises InvalidFieldError for what the product of the client's server does not compute.
+    Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     return _of_difference(_absolute, input, target, weight, code_of(size_average, reduce, reduction), client)
 
@@ -109,7 +109,7 @@ def mse_loss(
 ) -> Tensor:
     """Returns the squared difference, as `torch.nn.functional.mse_loss`; the gradient is remote.
 
-    Raises InvalidFieldError for what the product of the client's server does not compute.
+    Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     return _of_difference(_squared, input, target, weight, code_of(size_average, reduce, reduction), client)
 
@@ -126,7 +126,7 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Squares differences below `beta`, as `torch.nn.functional.smooth_l1_loss`; the gradient is remote.
 
-    Raises InvalidFieldError for what the product of the client's server does not compute.
+    Raises InvalidFieldError if the product of the client's server cannot compute it.
     """
     if not beta >= 0:
         raise LocalError("PyTorch refuses a negative beta")
@@ -139,7 +139,7 @@ def smooth_l1_loss(
 
 
 _BETWEEN: Final = (str(Path(__file__).parent), functional.__file__, torch.overrides.__file__)
-"""The files between the line of a user and a function here."""
+"""The files between a user's line and a function here."""
 _DIVIDES: Final = (
     "reduction: 'mean' divides the total loss by both the batch size and the support size."
     "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
@@ -156,7 +156,7 @@ def code_of(size_average: bool | None, reduce: bool | None, reduction: str) -> i
 
 
 def _check(input: Tensor, target: Tensor, *weights: Tensor | None) -> None:
-    """Raises LocalError for what PyTorch refuses, and what this bridge cannot do."""
+    """Raises LocalError if PyTorch refuses the arguments, or this bridge cannot take them."""
     if target.size() != input.size():
         raise LocalError("PyTorch refuses a target of another size")
     if any(each is not None and each.requires_grad for each in weights):
@@ -172,7 +172,7 @@ def _check_target(input: Tensor, target: Tensor) -> None:
 def _of_difference(
     loss: Callable[..., Tensor], input: Tensor, target: Tensor, weight: Tensor | None, rule: int, client: Client
 ) -> Tensor:
-    """Returns a loss of the difference of tensors that broadcast, with weights for the errors."""
+    """Returns a loss of the difference of broadcasting tensors, with weights for the errors."""
     result = _weighted(loss, input, target, weight, rule, client)
     if target.size() != input.size():
         _warn(
@@ -200,7 +200,7 @@ def _weighted(
 
 
 def _warn(text: str) -> None:
-    """Warns as PyTorch's function would, of the line that calls it; once the loss is known not to stay local."""
+    """Warns like PyTorch's function, about the caller's line, once the loss is known not to stay local."""
     # torch.compile cannot trace a warning.
     if torch.compiler.is_compiling():
         return
@@ -230,7 +230,7 @@ def _torch_kl_div(
         is_whole = target.size() == torch.broadcast_shapes(input.size(), target.size())
         if log_target or target.requires_grad or not is_whole:
             raise LocalError(HOOKED)
-    # PyTorch keeps its exponential: what changes a logarithm in place afterwards changes no gradient.
+    # PyTorch keeps its exponential, so later in-place changes of the logarithm change no gradient.
     one, other = torch.broadcast_tensors(input, target.clone() if log_target else target)
     return run("kl_div", client, one, other, reduction, log_target)
 
@@ -244,4 +244,4 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     functional.mse_loss: mse_loss,
     functional.smooth_l1_loss: smooth_l1_loss,
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

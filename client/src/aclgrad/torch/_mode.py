@@ -28,13 +28,8 @@ from aclgrad.torch import (
 )
 from aclgrad.torch._account import UNRECORDED, Account, CallSite, LocalError, layer_of, refusal
 from aclgrad.torch._graph import BACKWARD, Graph, missing, nodes_made
-from aclgrad.torch._nodes import may_be_kernel
-from aclgrad.torch._norm_modules import EXCHANGED
-from aclgrad.torch._operations import OPEN
-from aclgrad.torch._run import check_dense
-from aclgrad.torch._tensors import client_of, number_of
-from aclgrad.torch._unseen import (
-    Unseen,
+from aclgrad.torch._missed_calls import (
+    ThreadWatch,
     check_computed_again,
     compute_again_within,
     is_checkpointed,
@@ -43,6 +38,11 @@ from aclgrad.torch._unseen import (
     opened,
     with_weight,
 )
+from aclgrad.torch._nodes import may_be_kernel
+from aclgrad.torch._norm_modules import EXCHANGED
+from aclgrad.torch._operations import OPEN
+from aclgrad.torch._run import check_dense
+from aclgrad.torch._tensors import client_of, number_of
 
 _COMPILED: Final = "torch.compile hides functional.pad, which would stay local there; pad by aclgrad.torch.pad"
 _COMPILED_CHECKPOINT: Final = "torch.compile shows the block nothing of a checkpoint; checkpoint the compiled module"
@@ -81,10 +81,10 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
     ends. Plain arithmetic and the functions that `allow` names may stay local.
     """
 
-    # A function mode sees the call that a model or module makes, above autograd: it can replace the function with one
-    # whose node in the graph keeps the client, so that backward() works after the block, in any thread and compiled. A
-    # dispatch mode sees what autograd makes of the call, so it would have to be active in backward() too, and several
-    # gradients never reach it under a name of their own: PyTorch pools to 1x1 by a mean and unpools back by a gather.
+    # A function mode sees a model's calls above autograd: it can replace a function by one whose node in the graph
+    # keeps the client, so that backward() works after the block, in any thread and compiled. A dispatch mode sees calls
+    # below autograd, so it would have to be active in backward(), too, and several gradients never reach it by name:
+    # PyTorch pools to 1x1 by a mean and unpools back by a gather.
 
     def __init__(self, client: Client, *, strict: bool = False, allow: Collection[str] = ()) -> None:
         super().__init__()
@@ -97,11 +97,11 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         self._has_compiled = False
         self._rerouted = rerouted()
         self.graph = Graph(Account(frozenset(allow) if strict else None), (each.__name__ for each in self._rerouted))
-        self._unseen = Unseen(self)
+        self._thread_watch = ThreadWatch(self)
 
     @property
     def account(self) -> Account:
-        """The backward calls of the graphs that backward() was called for, and of results that are still alive."""
+        """The backward calls of graphs after backward(), and of living results."""
         self._look_through()
         return self.graph.account
 
@@ -109,14 +109,14 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         super().__enter__()
         OPEN.blocks.append(self)
         OPEN.has_had_one = True
-        self._unseen.watch()
+        self._thread_watch.watch()
         EXCHANGED.enter()
         return self
 
     def __exit__(self, *error: object) -> None:
         OPEN.blocks.remove(self)
         EXCHANGED.leave()
-        self._unseen.leave()
+        self._thread_watch.leave()
         # Generators and tasks may leave blocks in any order.
         inner = []
         while (mode := _pop_mode()) is not self:
@@ -142,7 +142,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         return self.call(function, args, with_weight(function, options, sys._getframe(1)), is_here=True)  # noqa: SLF001
 
     def _trace(self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-        """Is `call` for torch.compile, which cannot look into an account: the operation itself counts when it runs."""
+        """`call` for torch.compile, which cannot look into an account: the operation counts itself when it runs."""
         self._has_compiled = True
         if function is torch.ops.higher_order.tag_activation_checkpoint:
             setattr(self, _COMPILED_LOCAL + "checkpoint", _COMPILED_CHECKPOINT)
@@ -153,7 +153,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
             try:
                 return reroute(*args, **options, client=self._client)
             except LocalError as reason:
-                # An attribute for each function: a graph that only assigns it is not compiled again for its value.
+                # An attribute for each function: a graph that only assigns it is not recompiled for its value.
                 setattr(self, _COMPILED_LOCAL + function.__name__, str(reason))
         result = function(*args, **options)
         if reroute is None and torch.is_grad_enabled() and wants and may_be_kernel(name := function.__name__):
@@ -163,14 +163,14 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         return result
 
     def note_compiled(self, site: CallSite) -> None:
-        """Counts an operation that runs in a compiled graph, whose checkpoint a block like this one computes again."""
+        """Counts an operation in a compiled graph; a checkpoint there is recomputed within a similar block."""
         self.graph.account.note(site)
         compute_again_within(self.again)
 
     @property
     def again(self) -> Callable[[], "remote_backward"]:
-        """Makes a block like this one that counts nothing, for what a checkpoint computes again."""
-        # Without the block, since a graph does not keep the client.
+        """Makes a similar block that counts nothing, for the recomputation of a checkpoint."""
+        # Without the block, because a graph does not keep the client.
         return partial(_again, self.number, self.graph.account)
 
     def check_process(self) -> None:
@@ -181,9 +181,9 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
     def call(
         self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], *, is_here: bool
     ) -> Any:
-        """Returns the function's result with a gradient from the server if that has one, and notes whose it is.
+        """Returns the function's result, with a gradient from the server if it has one, and notes whose it is.
 
-        `is_here` says that the block is open in this thread, and not only in the one that began it.
+        `is_here`: the block is open in this thread, and not only in the one that began it.
         """
         if function in BACKWARD:
             self._look_through(args[0] if args else next(iter(options.values())))
@@ -194,7 +194,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
             try:
                 if self._is_recorded(function, args, options, frame):
                     if reroute is _several.rms_norm:
-                        # PyTorch's own consists of parts, which save what each of them needs.
+                        # PyTorch's own consists of parts, each of which saves what it needs.
                         check_computed_again(self.again)
                     found = reroute(*args, **options, client=self._client if is_here else None)
                 else:
@@ -203,7 +203,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
                 because = str(reason)
             except AclgradError:
                 raise
-            except Exception as error:  # of arguments that PyTorch refuses, or takes as no other function does
+            except Exception as error:  # of arguments that PyTorch refuses, or takes in an unusual form
                 if is_of_checkpoint(error):
                     raise
                 because = f"the bridge takes no such arguments ({type(error).__name__})"
@@ -223,7 +223,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
     def _is_recorded(
         self, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], frame: FrameType
     ) -> bool:
-        """Says whether the call records a gradient now; notes one that never does. Raises LocalError if none can be."""
+        """Returns whether the call records a gradient; notes one that never does. Raises LocalError if it cannot."""
         is_later = False
         if not torch.is_grad_enabled():
             is_later = is_checkpointed(self)
@@ -236,7 +236,7 @@ class remote_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as t
         return False
 
     def _look_through(self, tensors: Any = None) -> None:
-        """Notes the backward calls of these tensors, by default of the results that are still alive."""
+        """Notes the backward calls of these tensors, by default of all living results."""
         for name in [name for name in vars(self) if name.startswith(_COMPILED_LOCAL)]:
             function = name.removeprefix(_COMPILED_LOCAL)
             self.graph.account.note(CallSite(function, "", self.__dict__.pop(name)), "torch.compile")
@@ -253,7 +253,7 @@ def _again(number: int, account: Account) -> remote_backward:
 
 
 def _wants_gradient(input: Any) -> bool:
-    """Says whether a gradient of an argument is recorded; within torch.func, at any level."""
+    """Returns whether a gradient of an argument is recorded; within torch.func, at any level."""
     if isinstance(input, list | tuple):
         return any(map(_wants_gradient, input))
     while isinstance(input, torch.Tensor) and not input.requires_grad:

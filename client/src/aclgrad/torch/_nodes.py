@@ -1,4 +1,4 @@
-"""Autograd's nodes by what their backward passes do: move data, plain arithmetic, or a kernel with a name."""
+"""Kinds of autograd's nodes by their backward passes: moving data, plain arithmetic, or a named kernel."""
 
 import re
 from enum import Enum, auto
@@ -27,7 +27,7 @@ _MOVES: Final = _names(
     ChannelShuffle Flip PixelShuffle PixelUnshuffle Roll Rot90
     """
 )
-"""Leaves, copies, views, and tensors that are put together or taken apart: they are no calls."""
+"""Leaves, copies, views, joins and splits of tensors, which do not count as calls."""
 
 _ARITHMETIC: Final = _names(
     """
@@ -72,15 +72,15 @@ _KERNELS: Final = {
     **dict.fromkeys(("MkldnnRnnLayer", "ThnnFusedLstmCell"), "lstm"),
     "ThnnFusedGruCell": "gru",
 }
-"""PyTorch's functions by kernels that have other names; a mean over one window looks like any other mean."""
+"""PyTorch's functions by kernels with other names; a mean over one window looks like any other mean."""
 
 
 class Kind(Enum):
-    """What a node's backward pass does."""
+    """The kind of a node's backward pass."""
 
     MOVE = auto()
     CONTAINER = auto()
-    """It consists of those of other nodes."""
+    """Backward passes of other nodes."""
     ARITHMETIC = auto()
     KERNEL = auto()
 
@@ -91,7 +91,7 @@ _CLASSES: Final = {
     "CompiledFunction": Kind.CONTAINER,
     "WithZeros": Kind.MOVE,  # of convolutions
 }
-"""Classes in Python whose backward passes are those of other nodes, of a checkpoint or a compiled graph, or copies."""
+"""Python classes whose backward passes are copies, or other nodes' of a checkpoint or a compiled graph."""
 
 
 @cache
@@ -100,7 +100,7 @@ def _base_of(name: str) -> str:
 
 
 def base_of(node: Node) -> str:
-    """Returns the name of what the node differentiates: "Convolution" of ConvolutionBackward0."""
+    """Returns the name of the differentiated function: "Convolution" of ConvolutionBackward0."""
     return _base_of(node.name())
 
 
@@ -123,7 +123,7 @@ def kind_of(node: Node) -> Kind:
 
 
 def kernel_of(node: Node) -> str:
-    """Returns the name of PyTorch's function that the node is the backward pass of, or that of its class in Python."""
+    """Returns the name of the PyTorch function that the node differentiates, or of its Python class."""
     base = base_of(node)
     if isinstance(node, FunctionCtx):  # a class of a user, which may have any name
         return base
@@ -149,20 +149,20 @@ _COMPOSED: Final = _names(
     square subtract swapaxes swapdims to true_divide truediv type type_as unflatten view_as vstack
     """
 )
-"""Functions that have no node of their own, as they are made of those above."""
+"""Functions without a node of their own, which consist of those above."""
 _NO_KERNELS: Final = _COMPOSED.union(_kernel_of(base) for base in _MOVES | _ARITHMETIC)
 
 
 def may_be_kernel(function: str) -> bool:
-    """Says whether a function may have a kernel, if all that is known of it is its name.
+    """Returns whether a function may have a kernel, from its name alone.
 
-    torch.compile traces it, and can slice a name, but not strip it.
+    torch.compile traces this function; it supports slicing a name, but not stripping it.
     """
     name = function[2:-2] if function[:2] == "__" else function[:-1] if function[-1:] == "_" else function
     return name not in _NO_KERNELS and name[1:] not in _NO_KERNELS  # as iadd and radd
 
 
 def own_call_site(node: Node) -> CallSite | None:
-    """Returns where the function was called if the node is one of aclgrad's."""
+    """Returns where the function was called if the node is aclgrad's."""
     site = getattr(node, "call_site", None) if isinstance(node, FunctionCtx) else None
     return site if isinstance(site, CallSite) else None

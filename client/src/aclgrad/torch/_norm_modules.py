@@ -1,10 +1,10 @@
-"""RMSNorm modules that models write themselves: within a block, their gradients are those of `rms_norm_grad`.
+"""Models' own RMSNorm modules: within a block, their gradients come from `rms_norm_grad`.
 
-A model's own module is plain arithmetic for PyTorch's modes. So the `forward` of classes whose name ends in RMSNorm is
-exchanged while a block is open. The module itself computes the output, to its last bit; what the server then gets is
-right only if the module is a root mean square normalisation by its `weight` and `variance_epsilon` or `eps`. Two
-comparisons say so: of the first call's output, and of output and gradients of a probe with another weight, since ones
-and zeros hide much, and a module may detach some of its steps.
+PyTorch's modes see such a module as plain arithmetic. So the `forward` of classes whose name ends in RMSNorm is
+exchanged while a block is open. The module itself computes the output, to its last bit. The server's gradient is right
+only if the module is a root mean square normalisation by its `weight` and `variance_epsilon` or `eps`. Two comparisons
+check that: of the first call's output, and of output and gradients of a probe with another weight, because ones and
+zeros hide much, and a module may detach some of its steps.
 """
 
 import sys
@@ -19,18 +19,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from aclgrad.bridges.served import REFUSALS
+from aclgrad.bridges.served_operators import REFUSALS
 from aclgrad.errors import AclgradError
 from aclgrad.torch._account import CallSite, LocalError, layer_of
 from aclgrad.torch._autograd import gradient_of
 from aclgrad.torch._graph import Graph, nodes_made
+from aclgrad.torch._missed_calls import Block as Seen
+from aclgrad.torch._missed_calls import check_computed_again, is_checkpointed
 from aclgrad.torch._norm_probe import DTYPES, OTHER, difference, probed, rstd_of
 from aclgrad.torch._operations import OPEN, check_served
 from aclgrad.torch._rows import OPERATIONS
 from aclgrad.torch._run import check_dense, check_reverse, run
 from aclgrad.torch._tensors import client_of
-from aclgrad.torch._unseen import Block as Seen
-from aclgrad.torch._unseen import check_computed_again, is_checkpointed
 
 NAME: Final = "RMSNorm"
 _ROW: Final = OPERATIONS["rms_norm"]
@@ -52,7 +52,7 @@ class Block(Seen, Protocol):
 
 
 class _Normalised(torch.autograd.Function):
-    """Returns what the module has computed, with the gradients of root mean square normalisation."""
+    """Returns the module's output with the gradients of root mean square normalisation."""
 
     @staticmethod
     def forward(input: Tensor, weight: Tensor, output: Tensor, rstd: Tensor, client: int) -> Tensor:
@@ -81,7 +81,7 @@ class _Normalised(torch.autograd.Function):
 
 
 def sent(input: Tensor, weight: Tensor, rstd: Tensor, grad_output: Tensor) -> tuple[Tensor, ...]:
-    """Returns the operator's inputs: a module whose weight is wider than its input has a wide output."""
+    """Returns the operator's inputs: if the weight's dtype is wider than the input's, so is the output's."""
     dtype = grad_output.dtype
     return grad_output, input.to(dtype), rstd, weight if weight.dtype == torch.float32 else weight.to(dtype)
 
@@ -89,10 +89,10 @@ def sent(input: Tensor, weight: Tensor, rstd: Tensor, grad_output: Tensor) -> tu
 def normalised(
     block: Block, forward: Forward, module: nn.Module, args: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Any:
-    """Returns what the module's `forward` returns, with a gradient from the block's server if that has one."""
+    """Returns the result of the module's `forward`, with a gradient from the block's server if possible."""
     if not torch.is_grad_enabled():
         with suppress(LocalError):
-            is_checkpointed(block)  # which has it take part when backward() computes the module again
+            is_checkpointed(block)  # so that backward() recomputes the module within the block
         return forward(module, *args, **options)
     frame, since = sys._getframe(1), nodes_made()  # noqa: SLF001 - the only way to know the layer
     try:
@@ -111,7 +111,7 @@ def normalised(
 
 
 def _operands(module: nn.Module, args: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[Tensor, Tensor, float]:
-    """Returns input, weight and epsilon; raises LocalError for a module that may do more than normalise by them."""
+    """Returns input, weight and epsilon; raises LocalError if the module may do more than normalise by them."""
     given = [*args, *options.values()]
     if len(given) != 1 or not isinstance(given[0], Tensor):
         raise LocalError("it takes more than one tensor")
@@ -148,7 +148,7 @@ def _served(
     if verdicts[key]:
         raise LocalError(verdicts[key])
     if is_transformed:
-        # PyTorch's own transforms do not see into a module: the function takes its place.
+        # PyTorch's transforms do not see into a module, so the function replaces it.
         if input.dtype != weight.dtype:
             raise LocalError("within torch.func its weight needs the dtype of the input")
         result: Tensor = run("rms_norm", client_of(block.number), input, list(weight.shape), weight, epsilon)[0]
@@ -160,7 +160,7 @@ def _served(
         rstd = rstd_of(input, weight.dim(), epsilon)
         if (*key, "compared") not in verdicts:
             verdicts[(*key, "compared")] = ""
-            # Unseen by a selective checkpoint: what it counts has to be the same whenever the module is computed.
+            # Hidden from a selective checkpoint, which has to count the same whenever the module is computed.
             with _disable_current_modes():
                 because = difference(output, input, weight, epsilon)
             if because:
@@ -180,7 +180,7 @@ def _served(
 
 
 _verdicts: Final[WeakKeyDictionary[nn.Module, dict[Any, str]]] = WeakKeyDictionary()
-"""Why a module stays as it is, by all that its forward may depend on; empty if it does not."""
+"""Why a module stays unchanged, by everything that its forward may depend on; empty if it does not."""
 
 
 def _wants_gradient(tensor: Tensor) -> bool:
@@ -192,7 +192,7 @@ def _wants_gradient(tensor: Tensor) -> bool:
 
 
 class Exchanged:
-    """Exchanges the `forward` of the classes while a block is open in any thread, and puts it back at the end."""
+    """Exchanges the `forward` of the classes while a block is open in any thread."""
 
     def __init__(self) -> None:
         self._entries = 0
@@ -213,7 +213,7 @@ class Exchanged:
             if self._entries:
                 return
             for each, (forward, is_own) in self._kept.items():
-                # Somebody else may have exchanged it since.
+                # Other code may have exchanged it since.
                 if vars(each).get("forward") is _exchanged(forward):
                     if is_own:
                         each.forward = forward
@@ -225,7 +225,7 @@ class Exchanged:
 EXCHANGED: Final = Exchanged()
 
 
-# The same one for each function, so that torch.compile does not take it for another in every block.
+# One per function, so that torch.compile does not see a new function in every block.
 @cache
 def _exchanged(forward: Forward) -> Forward:
     @wraps(forward)
@@ -242,7 +242,7 @@ _CODE: Final = _exchanged(lambda self: self).__code__
 
 
 def _classes() -> Iterator[type[nn.Module]]:
-    """Yields the classes but PyTorch's own, whose function a block reroutes."""
+    """Yields the classes except PyTorch's own, whose function a block reroutes."""
     waiting, seen = [nn.Module], {nn.Module}
     while waiting:
         for each in type.__subclasses__(waiting.pop()):

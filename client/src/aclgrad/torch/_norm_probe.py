@@ -1,4 +1,4 @@
-"""Says whether a module is a root mean square normalisation, by its outputs, and by the gradients of a probe."""
+"""Checks whether a module is a root mean square normalisation, by its outputs and by the gradients of a probe."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,11 +21,11 @@ def rstd_of(input: Tensor, axes: int, epsilon: float) -> Tensor:
 
 
 def probed(forward: Callable[..., Any], module: nn.Module, input: Tensor, weight: Tensor, epsilon: float) -> str:
-    """Computes a probe by a copy of the module with another weight, and returns why the module stays as it is."""
+    """Computes a probe by a copy of the module with another weight, and returns why the module stays unchanged."""
     try:
         with ExitStack() as stack:
-            # Nothing that is around the module sees the probe: a transform, a selective checkpoint that counts what
-            # is computed, a checkpoint that counts what is saved, or the block.
+            # Hidden from everything around the module: transforms, checkpoints that count computed or saved tensors,
+            # and the block.
             stack.enter_context(temporarily_clear_interpreter_stack())
             stack.enter_context(_disable_current_modes())
             if torch._C._autograd._saved_tensors_hooks_is_enabled():  # noqa: SLF001 - transforms allow none
@@ -33,21 +33,21 @@ def probed(forward: Callable[..., Any], module: nn.Module, input: Tensor, weight
             stack.enter_context(torch._C.DisableTorchFunction())  # noqa: SLF001 - the block would count its parts
             stack.enter_context(torch.random.fork_rng([]))
             return _of_probe(forward, module, input, weight, epsilon)
-    except Exception as error:  # of code that is not ours
+    except Exception as error:  # of foreign code
         return f"it cannot be computed by itself ({type(error).__name__})"
 
 
 def _of_probe(forward: Callable[..., Any], module: nn.Module, input: Tensor, weight: Tensor, epsilon: float) -> str:
-    # Not random: whoever draws numbers next draws the same as without a block.
+    # Not random, so that later random numbers are the same as without a block.
     options = {"dtype": torch.float32, "device": weight.device}
     columns = weight.numel()
     other = (torch.arange(columns, **options) * 0.7).sin() * 0.6 + 1.2
     places = torch.arange(_ROWS * columns, **options).reshape(_ROWS, columns)
     rows = (places * 0.37 + 0.5).sin()
-    # The last row is so small that epsilon matters, where the dtype has such numbers.
+    # The last row is so small that epsilon matters, if the dtype has such numbers.
     factors = torch.tensor([1.0, 20.0, max(epsilon, 1e-12) ** 0.5], **options)[:, None]
-    # Its part along the input is what the normalisation takes away. Large factors of the gradient of small rows might
-    # leave the numbers of a narrow dtype.
+    # The normalisation removes its part along the input. Large factors of small rows' gradients might overflow a narrow
+    # dtype.
     grad = (rows + 0.5 * (places * 0.9).cos()) * factors.sqrt()
     axes = (1,) * (input.dim() - weight.dim() - 1) if input.dim() > weight.dim() else ()
     shape = (*axes, _ROWS, *weight.shape)
@@ -72,7 +72,7 @@ def _of_probe(forward: Callable[..., Any], module: nn.Module, input: Tensor, wei
 
 
 def difference(output: Any, input: Tensor, weight: Tensor, epsilon: float) -> str:
-    """Returns why the output is no normalisation of the input, empty if it is one but for roundings."""
+    """Returns why the output is not the normalisation of the input; empty if it is, up to rounding."""
     if not isinstance(output, Tensor) or output.shape != input.shape or output.dtype not in DTYPES:
         return OTHER
     expected = input.float() * rstd_of(input, weight.dim(), epsilon) * weight.float()
@@ -90,7 +90,7 @@ def _unit(*tensors: Tensor) -> float:
 def _difference_of_gradients(
     found: tuple[Tensor | None, ...], input: Tensor, weight: Tensor, grad: Tensor, epsilon: float, unit: float
 ) -> str:
-    """Returns why these are no gradients of the normalisation, empty if they are but for roundings."""
+    """Returns why these are not gradients of the normalisation; empty if they are, up to rounding."""
     if any(each is None for each in found):
         return OTHER_GRADIENT
     axes, rows = tuple(range(-weight.dim(), 0)), tuple(range(input.dim() - weight.dim()))
@@ -99,7 +99,7 @@ def _difference_of_gradients(
     along = normal * (scaled * normal).mean(axes, keepdim=True)
     products = grad * normal
     expected = rstd * (scaled - along), products.sum(rows) if rows else products
-    # Differences of numbers of this size: each step may round one of them.
+    # Rounding errors of numbers of this size: each step may round one of them.
     sizes = rstd * (scaled.abs() + along.abs()).amax(axes, keepdim=True), products.abs().amax()
     tolerance = 1e-4 if unit < 1e-6 else 8 * unit
     pairs = zip(found, expected, sizes, strict=True)

@@ -1,7 +1,7 @@
-"""Batch normalisation: PyTorch's own kernel as a function that changes no argument, and the statistics that it updates.
+"""Batch normalisation: PyTorch's kernel as a function that changes no argument, and the update of its statistics.
 
-A graph of torch.compile, and the transforms of torch.func, know of no operator that changes its arguments unseen, as
-PyTorch's kernel does. So the new running statistics are outputs, which are put into their tensors afterwards.
+torch.compile and torch.func do not know that PyTorch's kernel changes its arguments. So the new running statistics are
+outputs here, and copied into their tensors afterwards.
 """
 
 import math
@@ -23,7 +23,7 @@ def batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, ...]:
-    """Returns the result, the batch's mean and 1 / deviation, and the new running statistics; what is none is empty."""
+    """Returns the result, the batch's mean and 1 / deviation, and the new running statistics, empty if missing."""
     running = [None if each is None else each.clone() for each in (running_mean, running_var)]
     if input.numel():
         output = torch.ops.aten.native_batch_norm(input, weight, bias, *running, training, momentum, eps)
@@ -58,7 +58,7 @@ def dtype_of_statistics(input: Tensor, *parameters: Tensor | None) -> torch.dtyp
 
 
 def fused_rms_norm(input: Tensor, normalized_shape: Sequence[int], gamma: Tensor, eps: float | None) -> Any:
-    """Returns the result and 1 / sqrt(mean square + eps); the operator wants the latter in float32."""
+    """Returns the result and 1 / sqrt(mean square + eps), the latter in float32 for the operator."""
     fused = "_fused_rms_norm"
     normalised, rstd = getattr(torch.ops.aten, fused)(input, normalized_shape, gamma, eps)
     return normalised, rstd.float()
@@ -91,16 +91,16 @@ def group_norm_shapes(
 
 
 def of_one(*parameters: Tensor | None) -> list[Tensor | None]:
-    """Returns parameters of one channel in the place of those of any."""
+    """Returns parameters of one channel instead of any number."""
     return [None if each is None else each.new_empty(1) for each in parameters]
 
 
 class Update(torch.autograd.Function):
-    """Puts new running statistics into their tensor. Within torch.func it reaches one that a function has captured."""
+    """Copies new running statistics into their tensor, within torch.func also into a captured one."""
 
     @staticmethod
     def forward(running: Tensor, new: Tensor) -> Tensor:
-        # As PyTorch's kernel: a graph may need the tensor, and not its values.
+        # Like PyTorch's kernel: a graph may need the tensor, but not its values.
         with torch.autograd._unsafe_preserve_version_counter(running):  # noqa: SLF001
             running.copy_(new)
         return new.new_empty(0)
@@ -119,7 +119,7 @@ class Update(torch.autograd.Function):
 
 
 def update(running: Tensor | None, new: Tensor) -> None:
-    """Puts the new statistics into the tensor, if there is one."""
+    """Copies the new statistics into the tensor, if there is one."""
     if running is None:
         return
     if torch.compiler.is_compiling():

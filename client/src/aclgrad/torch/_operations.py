@@ -1,7 +1,7 @@
-"""The functions that PyTorch computes here and a server differentiates, as operators of PyTorch.
+"""The functions that PyTorch computes here and a server differentiates, as PyTorch operators.
 
-A row is registered as `torch.ops.aclgrad.NAME`, which torch.compile does not look into. The forward pass runs on the
-tensors' own device, and the fake kernel on fake tensors. It refuses what the server's product could not differentiate.
+A row is registered as `torch.ops.aclgrad.NAME`, which is opaque to torch.compile. The forward pass runs on the tensors'
+device, the fake kernel on fake tensors. It raises an error if the server's product could not differentiate it.
 """
 
 import sys
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import torch
 
-from aclgrad.bridges.served import REFUSALS, served_by
+from aclgrad.bridges.served_operators import REFUSALS, served_by
 from aclgrad.errors import AclgradError
 from aclgrad.torch._account import CallSite, layer_of
 from aclgrad.torch._row import Operation
@@ -21,7 +21,7 @@ from aclgrad.torch._tensors import client_of, type_of
 
 
 class Block(Protocol):
-    """What takes the gradients of one client, by its number, and counts them."""
+    """A block, which reroutes gradients to one client, by its number, and counts them."""
 
     number: int
 
@@ -32,18 +32,18 @@ class _Open(threading.local):
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.has_had_one = False
-        """Whether the thread has entered a block itself."""
+        """Whether this thread has entered a block itself."""
         self.has_node = False
-        """Whether the operation that runs has a node of its own in autograd's graph, where it is counted."""
+        """Whether the running operation has a node in autograd's graph, where it is counted."""
 
 
 OPEN: Final = _Open()
-"""The blocks that are open in a thread, innermost last: what runs below autograd finds its account here."""
+"""The open blocks of a thread, innermost last: code below autograd finds its account here."""
 
 
 @contextmanager
 def counted_by_node() -> Iterator[None]:
-    """Within it, operations are not counted when they run."""
+    """Within the block, operations are not counted when they run."""
     OPEN.has_node = True
     try:
         yield
@@ -52,7 +52,7 @@ def counted_by_node() -> Iterator[None]:
 
 
 def note_compiled(function: str, number: int) -> None:
-    """Counts an operation in a compiled graph, which has no node of its own, for the client's innermost block."""
+    """Counts an operation in a compiled graph, which has no node, for the client's innermost block."""
     for block in () if OPEN.has_node else reversed(OPEN.blocks):
         if block.number == number:
             block.note_compiled(CallSite(function, layer_of(sys._getframe(1)), None))  # noqa: SLF001
@@ -60,13 +60,13 @@ def note_compiled(function: str, number: int) -> None:
 
 
 def without_autocast(device: str) -> AbstractContextManager[Any]:
-    """Keeps the output in the input's dtype: autocast would make some float32, and the operators want equal dtypes."""
+    """Keeps the output in the input's dtype: autocast would make some float32, but operators take equal dtypes."""
     is_on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
 def check_served(operation: Operation, values: Sequence[Any], output: Any) -> None:
-    """Raises InvalidFieldError or OperatorNotSupportedError for a backward pass that the server would refuse."""
+    """Raises InvalidFieldError or OperatorNotSupportedError if the server would refuse the backward pass."""
     row, leading = operation.row, output[0] if isinstance(output, tuple) else output
     known = row.known(dict(zip(operation.names, values, strict=False)), output)
     known = operation.sent_types({**known, "grad_output": leading})
@@ -85,7 +85,7 @@ def check_served(operation: Operation, values: Sequence[Any], output: Any) -> No
 
 
 def tell_of(error: AclgradError, operator: str, function: str) -> None:
-    """Names the operator of a forward pass whose gradient the server does not serve, or that it was not asked for."""
+    """Returns the operator of a forward pass whose gradient the server does not serve, or was not asked for."""
     error.operator = operator
     if not isinstance(error, REFUSALS):
         site = CallSite(function, layer_of(sys._getframe(2)), None)  # noqa: SLF001
@@ -110,4 +110,4 @@ def _registered(operation: Operation) -> Any:
 
 
 FORWARD: Final = {name: _registered(each) for name, each in OPERATIONS.items()}
-"""The operators of PyTorch by the names of their rows."""
+"""The PyTorch operators by the names of their rows."""

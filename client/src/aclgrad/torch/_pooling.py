@@ -16,7 +16,7 @@ from aclgrad.torch._run import Size, per_axis, run
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None], *, client: Client) -> Tensor:
     """Averages (N, C, H, W) or (C, H, W) over windows that divide the planes into `output_size`, as PyTorch does.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     return _adaptive_avg_pool(2, input, output_size, client)
 
@@ -48,7 +48,7 @@ def avg_pool2d(
 ) -> Tensor:
     """Averages windows of (N, C, H, W) or (C, H, W), as `torch.nn.functional.avg_pool2d` does.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     if divisor_override == 0:
         raise LocalError("the divisor is 0")
@@ -93,8 +93,8 @@ def max_pool2d(
 ) -> Any:
     """Returns the maxima of windows of (N, C, H, W) or (C, H, W), with `return_indices` also where they are.
 
-    The gradient is that of the client's server, which has no `dilation`. Raises InvalidFieldError for what its product
-    does not compute.
+    The gradient is that of the client's server, which has no `dilation`. Raises InvalidFieldError if its product
+    cannot compute it.
     """
     if set(per_axis(dilation, 2)) != {1}:
         raise LocalError("the operator has no dilation")
@@ -120,7 +120,7 @@ def max_unpool2d(
 ) -> Tensor:
     """Returns zeros with the values of (N, C, H, W) or (C, H, W) at `indices`, int64 of the same shape.
 
-    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    The gradient is that of the client's server. Raises InvalidFieldError if its product cannot compute it.
     """
     size, _ = _unpooled(2, input, kernel_size, stride, padding, output_size)
     return run("max_unpool2d", client, input, indices, size)
@@ -136,7 +136,7 @@ def max_unpool3d(
     *,
     client: Client,
 ) -> Tensor:
-    """Is `max_unpool2d` for volumes, (N, C, D, H, W) or (C, D, H, W)."""
+    """`max_unpool2d` for volumes, (N, C, D, H, W) or (C, D, H, W)."""
     size, window = _unpooled(3, input, kernel_size, stride, padding, output_size)
     return run("max_unpool3d", client, input, indices, size, *window)
 
@@ -160,4 +160,4 @@ REROUTED: Final[dict[Any, Callable[..., Any]]] = {
     functional.max_unpool2d: max_unpool2d,
     functional.max_unpool3d: max_unpool3d,
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

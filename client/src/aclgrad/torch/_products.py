@@ -1,6 +1,6 @@
-"""Products of matrices and vectors, and layers that are made of them, under all of their names.
+"""Products of matrices and vectors, and layers of products, under all their names.
 
-They are taken apart into the products that PyTorch itself makes of them, so that results and saved tensors are its own.
+They are decomposed into PyTorch's own products, so that results and saved tensors are the same.
 """
 
 import math
@@ -23,8 +23,8 @@ from aclgrad.torch._run import cast_alike
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, client: Client) -> Tensor:
     """Returns `input @ weight.T + bias`, as `torch.nn.functional.linear`.
 
-    One call has the gradients of all three, and they have derivatives of any order. Raises InvalidFieldError for what
-    the product of the client's server does not compute.
+    One call has the gradients of all three, and they have derivatives of any order. Raises InvalidFieldError if the
+    server's product cannot compute it.
     """
     input, weight, bias = cast_alike(functional.linear, input, weight, bias)
     if weight.dim() != 2 or not input.dim():
@@ -112,7 +112,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     if input1.numel() * input2.shape[-1] * input1.element_size() > _MOST_BYTES:
         raise LocalError(f"the products of all elements would take more than {_MOST_BYTES >> 20} MiB")
     one, other = (each.reshape(-1, each.shape[-1]) for each in (input1, input2))
-    # The dtype is that of the whole.
+    # The dtype of the whole.
     with without_autocast(input1.device.type):
         pairs = gemm("bmm", client, one.unsqueeze(2), other.unsqueeze(1), function="bilinear").flatten(1)
         matrix = weight.flatten(1).t()
@@ -151,19 +151,19 @@ def _matmul(input: Tensor, other: Tensor, *, client: Client, function: str = "ma
 
 
 def _batches(one: Tensor, two: Tensor, batch: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Returns the matrices of both in one batch each, as PyTorch, which saves them so."""
+    """Returns the matrices of both in one batch each, the form that PyTorch saves."""
     count = math.prod(batch)
     batches = (each.expand(*batch, *each.shape[-2:]).reshape(count, *each.shape[-2:]) for each in (one, two))
     return next(batches), next(batches)
 
 
 def _rows(tensor: Tensor) -> Tensor:
-    # Not -1, which says nothing of a matrix without columns.
+    # Not -1, which is undefined for a matrix without columns.
     return tensor.reshape(math.prod(tensor.shape[:-1]), tensor.shape[-1])
 
 
 def _is_folded(input: Tensor, other: Tensor) -> bool:
-    """Says whether PyTorch takes the rows of all batches for one matrix; else it repeats the smaller operand."""
+    """Returns whether PyTorch joins the rows of all batches to one matrix; else it repeats the smaller operand."""
     large, small = (input, other) if input.dim() >= other.dim() else (other.mT, input)
     if small.requires_grad:
         return True
@@ -184,9 +184,9 @@ def _folded(input: Tensor, other: Tensor, client: Client, function: str) -> Tens
 
 
 def _method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Returns the function that leaves to PyTorch what it alone takes: outputs, dtypes and an older order."""
+    """Returns the function that leaves arguments which only PyTorch takes to it: outputs, dtypes, an older order."""
 
-    # By whose parameters those who tell of a call name its arguments.
+    # Its parameters name the arguments in reports of a call.
     @wraps(function)
     def call(*args: Any, client: Client, out: Any = None, out_dtype: Any = None, **options: Any) -> Tensor:
         if out is not None or out_dtype is not None or not all(isinstance(each, Tensor | None) for each in args):
@@ -199,7 +199,7 @@ def _method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     @wraps(function)
     def call(input: Tensor, *args: Any, **options: Any) -> Tensor:
-        # Autocast leaves forms in place alone.
+        # Autocast does not change in-place forms.
         with without_autocast(input.device.type):
             result = function(input, *args, **options)
         if result.shape != input.shape:
@@ -245,4 +245,4 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     **dict.fromkeys((torch.chain_matmul, torch.linalg.multi_dot), _local),
     **{name: _method(function) for function, names in _FUNCTIONS for name in names},
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

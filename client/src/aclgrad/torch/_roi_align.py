@@ -1,4 +1,4 @@
-"""The forward pass of RoI align: torchvision's own where it is loaded, and otherwise plain operations of PyTorch."""
+"""The forward pass of RoI align: torchvision's if it is loaded, otherwise plain operations of PyTorch."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 _MOST_SAMPLES: Final = 2**22
-"""Along one axis of a box, some 100 MB; without a sampling ratio a box of a picture has one for each cell."""
+"""Samples along one axis of a box, about 100 MB; without a sampling ratio there is one for each cell."""
 
 
 def roi_align_shape(input: Tensor, boxes: Tensor, pooled_height: int, pooled_width: int, *_: object) -> Tensor:
@@ -47,7 +47,7 @@ def _torchvision_has_it(input: Tensor) -> bool:
 def _pool(
     input: Tensor, box: Sequence[float], pooled: tuple[int, int], scale: float, sampling_ratio: int, aligned: bool
 ) -> Tensor:
-    """Returns the bins of one box, shape (channels, *pooled). It reads no more of the image than the box covers."""
+    """Returns the bins of one box, shape (channels, *pooled). Reads only the part of the image that the box covers."""
     images, channels, height, width = input.shape
     if not all(map(math.isfinite, box)) or not 0 <= box[0] < images:
         return input.new_zeros(channels, *pooled)
@@ -63,10 +63,9 @@ def _pool(
 
 
 def _band(low: float, high: float, bins: int, size: int, sampling_ratio: int, aligned: bool) -> tuple[slice, Tensor]:
-    """Returns the cells of an axis that a box reads, and their weights in each bin, shape (bins, cells).
+    """Returns the cells of an axis under a box, and their weights in each bin, shape (bins, cells).
 
-    A sample takes its two neighbours by linear interpolation, and one that is far outside takes none. A bin is the mean
-    of its samples.
+    A sample interpolates linearly between two neighbours, or is 0 far outside. A bin is the mean of its samples.
     """
     extent = high - low if aligned else max(high - low, 1.0)
     count = sampling_ratio if sampling_ratio > 0 else max(math.ceil(extent / bins), 0)

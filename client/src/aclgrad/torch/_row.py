@@ -1,4 +1,4 @@
-"""How PyTorch computes a row of the bridges: the forward pass, its schema, what it saves, and its calls of vmap."""
+"""PyTorch's side of a row: the forward pass, its schema, its saved tensors, and its calls for vmap."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ def cast(tensor: Tensor, dtype: Any) -> Tensor:
 
 
 def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]:
-    """Returns the function of tensors that have an empty batch; inputs with a batch have `most` axes."""
+    """Returns the function for tensors with an empty batch; inputs with a batch have `most` axes."""
 
     def call(input: Tensor, *rest: Any) -> Any:
         first = int(input.dim() == most)
@@ -30,7 +30,7 @@ def without_batch(function: Callable[..., Any], most: int) -> Callable[..., Any]
 def mapped(
     function: Callable[..., Any], size: int, values: Mapping[str, Any], in_dims: Sequence[int | None], most: int
 ) -> Mapped:
-    """Returns a call of vmap for the folds of rows; `values` has its arguments in their order."""
+    """Returns a call of vmap for the folds of rows; `values` has its arguments in order."""
     dims = dict(zip(values, in_dims, strict=True))
     tensors = {name: each for name, each in values.items() if isinstance(each, Tensor)}
     common = {name: each for name, each in tensors.items() if dims[name] is None}
@@ -48,7 +48,7 @@ Joined = Callable[[Sequence[Any]], list[Tensor | None]]
 
 
 class Derivative(NamedTuple):
-    """How an operator's gradients have gradients, by calls of the operator: as `gradients_again` of convolutions."""
+    """The gradients of an operator's gradients, by calls of the operator: like `gradients_again` of convolutions."""
 
     gradients: Callable[[Known, Sequence[Tensor | None], Sequence[bool]], tuple[list[Known], Joined]]
     flops: Callable[[Known, Sequence[bool]], int]
@@ -56,19 +56,20 @@ class Derivative(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """How PyTorch computes the row of this name: a forward pass of the `parameters`, and its kernel for fake tensors.
+    """PyTorch's computation of the row of this name: a forward pass of the `parameters`, and its kernel for fake
+    tensors.
 
-    `saved` names the tensors that PyTorch's own function saves, in its order: where a checkpoint computes it again
-    without a block, it finds the same ones. `prepared` makes of them what the operator takes instead. `cast_by` is
-    PyTorch's function that autocast may cast arguments for; it takes those of `forward`, and computes next to nothing.
-    By default it is `forward` of an empty batch.
-    `other` is an argument that the operator has no gradient of: PyTorch computes it, or if the function `is_symmetric`,
-    it is the negative gradient of the input.
-    The backward pass of a linear function's backward pass is the function: `sizes` returns what its arguments lack
-    among the operator's, given the shape of the gradient of the output. If it is not, `again` is that pass, of the
-    gradient of the input, the indices and the client. A function that is not linear has a second derivative if `local`
-    is PyTorch's own gradient of it, which is differentiated for that, or if there is a `derivative` that calls the
-    operator again. `flops` counts the operations of the gradients of the arguments that need them.
+    `saved` names the tensors that PyTorch's function saves, in its order, so that a checkpoint can recompute without a
+    block. `prepared` turns them into the operator's inputs. `cast_by` is the PyTorch function whose autocast rule
+    applies; it takes the arguments of `forward` and computes next to nothing. By default it is `forward` of an empty
+    batch. `other` is an argument without a gradient by the operator: PyTorch computes it, or if the function
+    `is_symmetric`, it is the negative gradient of the input.
+
+    The backward pass of a linear function's backward pass is the function itself: `sizes` returns its missing
+    arguments, given the shape of the output's gradient. Otherwise `again` is that pass, of the gradient of the input,
+    the indices and the client. A nonlinear function has a second derivative if `local` is PyTorch's gradient of it,
+    which is differentiated, or if there is a `derivative` that calls the operator again. `flops` counts the operations
+    of the needed gradients.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Operation:
     names: tuple[str, ...] = field(init=False)
     """The arguments' names, without the client."""
     targets: tuple[int, ...] = field(init=False)
-    """The places of the arguments that the operator's outputs are gradients of."""
+    """The places of the arguments whose gradients are the operator's outputs."""
 
     def __post_init__(self) -> None:
         row = ROWS[self.name]
@@ -102,7 +103,7 @@ class Operation:
             object.__setattr__(self, name, value)
 
     def sent_types(self, known: Known) -> dict[str, Any]:
-        """Returns what the operator takes of what is known, as tensors whose types alone are right."""
+        """Returns the operator's inputs and attributes, as tensors of the right types but any values."""
         if self.prepared is not None:
             known = {name: each.to("meta") if isinstance(each, Tensor) else each for name, each in known.items()}
             known = {**known, **self.prepared(known)}

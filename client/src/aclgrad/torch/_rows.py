@@ -21,14 +21,14 @@ def _adaptive_avg_pool(axes: int) -> Operation:
         name,
         "Tensor input, SymInt[] output_size",
         getattr(aten, name),
-        # PyTorch takes a mean for one window.
+        # For one window, PyTorch takes a mean.
         saved=lambda arguments: () if all(each == 1 for each in arguments["output_size"]) else ("input",),
         sizes=lambda pooled: {"output_size": list(pooled[-axes:])},
     )
 
 
 def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
-    """Returns the elements that are the maxima, shape of `indices`."""
+    """Returns the maxima, in the shape of `indices`."""
     # Not by flatten, which autograd's own vmap cannot do.
     planes, cells = (each.reshape(*each.shape[:-2], each.shape[-2:].numel()) for each in (grad_input, indices))
     return planes.gather(-1, cells).reshape(indices.shape)
@@ -51,7 +51,7 @@ def _convolution(name: str) -> Operation:
         saved=lambda _: ("input", "weight"),
         derivative=Derivative(convolutions.gradients_again, convolutions.flops_again),
         flops=convolutions.flops,
-        # The functions themselves cast, as PyTorch's list has some of them alone.
+        # The functions themselves cast, because only some are in PyTorch's list.
         cast_by=lambda input, *_: input,
     )
 

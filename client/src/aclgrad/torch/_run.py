@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.rows import ROWS
-from aclgrad.bridges.served import REFUSALS
+from aclgrad.bridges.served_operators import REFUSALS
 from aclgrad.errors import InvalidFieldError
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._autograd import FUNCTIONS
@@ -23,11 +23,11 @@ from aclgrad.torch._tensors import dtype_name, number_of
 Function = TypeVar("Function", bound=Callable[..., Any])
 Size = int | Sequence[int]
 _TENSORS: Final = {Tensor: (Tensor,), Tensor | None: (Tensor, NoneType)}
-"""What a parameter that is annotated so takes."""
+"""The values that a parameter with this annotation takes."""
 
 
 def public(function: Function) -> Function:
-    """Returns the function as users call it by name: what would stay local in a block is an error here."""
+    """Returns the public function: a call that would stay local in a block is an error here."""
     kinds = ((name, _TENSORS.get(each.annotation)) for name, each in signature(function).parameters.items())
     tensors = [(index, name, kind) for index, (name, kind) in enumerate(kinds) if kind is not None]
 
@@ -47,7 +47,7 @@ def public(function: Function) -> Function:
 
 
 def in_order(parameters: str, function: Function) -> Function:
-    """Returns the function with its parameters in another order, in which it ignores those that it does not have."""
+    """Returns the function with its parameters in another order, ignoring parameters that it does not have."""
     order, own = parameters.split(), signature(function)
     inputs = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in order]
 
@@ -57,7 +57,7 @@ def in_order(parameters: str, function: Function) -> Function:
             raise LocalError(f"PyTorch alone takes {', '.join(sorted(others))}")
         return function(**{name: each for name, each in given.items() if name in own.parameters}, client=client)
 
-    # By which those who tell of a call name its arguments.
+    # Its parameters name the arguments in reports of a call.
     call.__signature__ = Signature([*inputs, own.parameters["client"]])  # type: ignore[attr-defined]
     return cast(Function, call)
 
@@ -65,13 +65,13 @@ def in_order(parameters: str, function: Function) -> Function:
 def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
     """Returns the result of a row with a gradient from the client's server; raises LocalError if it would have none.
 
-    A client of None stands for that of a block which is not open in this thread.
+    A client of None stands for a block that is not open in this thread.
     """
     return applied(FUNCTIONS[name], client, *_values(name, input, *rest))
 
 
 def check(name: str, client: Client | None, input: Tensor, *rest: Any) -> None:
-    """Raises LocalError as `run` for values of these types and an output of the input's, but computes nothing."""
+    """Raises LocalError like `run` for values of these types and an output of the input's, but computes nothing."""
     values = _values(name, input, *rest)
     number = _number(client)
     if torch.compiler.is_compiling():
@@ -84,7 +84,7 @@ def check(name: str, client: Client | None, input: Tensor, *rest: Any) -> None:
 
 
 def _values(name: str, input: Tensor, *rest: Any) -> Sequence[Any]:
-    """Returns what a row takes, as autocast casts it."""
+    """Returns the arguments of a row as autocast casts them."""
     if name not in ROWS:
         raise LocalError(f"there is no operator for {name}")
     row = ROWS[name]
@@ -98,7 +98,7 @@ def _values(name: str, input: Tensor, *rest: Any) -> Sequence[Any]:
 
 
 def _number(client: Client | None) -> int:
-    """Returns the client's number; raises LocalError where no function has a gradient from a server."""
+    """Returns the client's number; raises LocalError if no function has a gradient from a server here."""
     if client is None:
         raise LocalError("a thread that begins in the block has to enter it itself")
     number = number_of(client)
@@ -108,16 +108,16 @@ def _number(client: Client | None) -> int:
 
 
 def check_reverse() -> None:
-    """Raises LocalError within what an operator has no gradient for: traces, and forward-mode derivatives."""
+    """Raises LocalError within traces and forward-mode derivatives, for which operators have no gradients."""
     if torch.jit.is_tracing():
         raise LocalError("torch.jit.trace records PyTorch's own functions alone")
-    # By the thread: PyTorch has no other way to know.
+    # PyTorch has only this thread-wide check.
     if forward_ad._current_level >= 0:  # noqa: SLF001
         raise LocalError("forward-mode derivatives are not the operators'; use reverse mode (grad, vjp, jacrev)")
 
 
 def applied(function: type[torch.autograd.Function], client: Client | None, *values: Any) -> Any:
-    """Returns the result of a function that takes the number of a client last; raises LocalError as `run`."""
+    """Returns the result of a function whose last argument is a client's number; raises LocalError like `run`."""
     number = _number(client)
     if torch.compiler.is_compiling():
         return function.apply(*values, number)
@@ -137,10 +137,10 @@ def per_axis(value: Size | None, count: int) -> list[int]:
 
 
 def of_autocast(function: Callable[..., Any], *values: Any, are_alike: bool = False) -> Sequence[Any]:
-    """Returns the values as autocast would hand them to a function of PyTorch, whose result for them has its dtype.
+    """Returns the values as autocast would cast them for a PyTorch function.
 
-    So it is PyTorch's lists that decide, whatever the device and the version. All values of a function have its dtype
-    if they `are_alike`.
+    The dtype of the function's result shows it, so PyTorch's lists decide for every device and version. All values get
+    that dtype if they `are_alike`.
     """
     device = values[0].device.type
     if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
@@ -153,7 +153,7 @@ def of_autocast(function: Callable[..., Any], *values: Any, are_alike: bool = Fa
     is_cast = dtype != values[0].dtype
 
     def cast(each: Any) -> Any:
-        # Autocast leaves float64 alone, and functions that it leaves alone take wider parameters.
+        # Autocast does not cast float64, and functions without casts take wider parameters.
         if not isinstance(each, Tensor) or not each.is_floating_point() or torch.float64 in (each.dtype, dtype):
             return each
         return each.to(dtype) if are_alike or is_cast or torch.promote_types(each.dtype, dtype) == dtype else each
@@ -162,16 +162,16 @@ def of_autocast(function: Callable[..., Any], *values: Any, are_alike: bool = Fa
 
 
 def check_dense(*values: Any) -> None:
-    """Raises LocalError for tensors that are sparse or nested."""
+    """Raises LocalError for sparse or nested tensors."""
     for each in values:
         if isinstance(each, Tensor) and (each.layout is not torch.strided or each.is_nested):
             raise LocalError(f"the operators take dense tensors, not {'nested' if each.is_nested else each.layout}")
 
 
 def cast_alike(function: Callable[..., Tensor], *tensors: Any) -> Any:
-    """Returns the tensors in the dtype that autocast would give them for the function; None stays as it is.
+    """Returns the tensors in autocast's dtype for the function; None stays None.
 
-    Raises LocalError for those that PyTorch refuses, and for those that are not dense or not of one dtype.
+    Raises LocalError if PyTorch refuses them, or if they are not dense or not of one dtype.
     """
 
     def of_ones(*each: Any) -> Tensor:

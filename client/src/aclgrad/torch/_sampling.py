@@ -19,7 +19,7 @@ def pad(
     """Pads up to three last axes by copies of the edge (mode "replicate") or by mirrored cells ("reflect").
 
     `pad` has the cells before and after each axis, the last axis first. The gradient is that of the client's server.
-    Raises InvalidFieldError for other modes and for what its product does not compute.
+    Raises InvalidFieldError for other modes and if its product cannot compute it.
     """
     rule = {"replicate": "replication", "reflect": "reflection"}.get(mode)
     if rule is None:
@@ -41,7 +41,7 @@ def interpolate(
     """Scales the planes of (N, C, H, W) to `size` or by `scale_factor`, with `mode` "nearest" or "bilinear".
 
     The gradient is that of the client's server. Raises InvalidFieldError for other modes, for a scale that the sizes do
-    not have, and for what its product does not compute.
+    not have, and if its product cannot compute it.
     """
     is_bilinear = mode == "bilinear" and not antialias
     if not is_bilinear and (mode != "nearest" or align_corners is not None or antialias):
@@ -72,7 +72,7 @@ def _mode(mode: str, antialias: bool) -> str:
 def _torch_upsample_bilinear2d(
     input: Tensor, output_size: Size | None, align_corners: bool, *scales: Any, client: Client, **options: Any
 ) -> Tensor:
-    """Is the function of `torch._C._nn`, which takes two scales, or a list of them."""
+    """The function of `torch._C._nn`, which takes two scales, or a list of them."""
     given = [*scales, *options.values()]
     if output_size is not None and any(each is not None for each in given):
         raise LocalError("PyTorch uses scales beside the size, and the operator the ratio of the sizes")
@@ -94,7 +94,7 @@ def embedding(
     """Returns the rows of `weight` (rows, columns) at the indices `input`, as `torch.nn.functional.embedding` does.
 
     The gradient of `weight` is that of the client's server, and has no second derivative. Raises InvalidFieldError for
-    sparse gradients, for `max_norm`, and for what its product does not compute.
+    sparse gradients, for `max_norm`, and if its product cannot compute it.
     """
     if max_norm is not None or sparse:
         raise LocalError("the operator has neither max_norm nor sparse gradients")
@@ -133,7 +133,7 @@ def roi_align(
     """Pools regions of (N, C, H, W) to (M, C, *output_size), as `torchvision.ops.roi_align` does.
 
     `boxes` are (M, 5), the image and two corners, or (M, 4) for each image. The gradient is that of the client's
-    server; boxes have none. Raises InvalidFieldError for what its product does not compute.
+    server; boxes have none. Raises InvalidFieldError if its product cannot compute it.
     """
     if not isinstance(boxes, Tensor):
         boxes = torch.cat([functional.pad(each, (1, 0), value=image) for image, each in enumerate(boxes)])
@@ -160,7 +160,7 @@ def _torchvision_roi_align(
 
 
 def rerouted() -> dict[Any, Callable[..., Tensor]]:
-    """Returns the functions by those of PyTorch that they stand for; RoI align only if torchvision is loaded."""
+    """Returns our functions by the functions of PyTorch that they replace; RoI align only if torchvision is loaded."""
     found: dict[Any, Callable[..., Tensor]] = {
         functional.embedding: embedding,
         torch.embedding: _torch_embedding,

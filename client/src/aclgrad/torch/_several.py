@@ -32,7 +32,7 @@ def batch_norm(
 
     With `training` by the statistics of the batch, which also update the running ones in place, and otherwise by the
     running ones. The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second
-    derivatives. Raises InvalidFieldError for what its product does not compute.
+    derivatives. Raises InvalidFieldError if its product cannot compute it.
     """
     parameters = running_mean, running_var, weight, bias
     if input.dim() < 2 or any(each is not None and each.shape != input.shape[1:2] for each in parameters):
@@ -62,7 +62,7 @@ def grid_sample(
     """Samples the images (N, C, H, W) at the points of `grid` (N, oH, oW, 2), or volumes, as PyTorch's function does.
 
     The gradients of `input` and `grid` are those of the client's server, and have no second derivatives. Raises
-    InvalidFieldError for the mode "bicubic" and for what its product does not compute.
+    InvalidFieldError for the mode "bicubic" and if its product cannot compute it.
     """
     if mode not in _MODES or padding_mode not in _PADDINGS:
         raise LocalError(f"there is no operator for the mode {mode} with the padding mode {padding_mode}")
@@ -84,7 +84,7 @@ def group_norm(
     """Normalises each of the groups of channels of (N, C, ...), as `torch.nn.functional.group_norm` does.
 
     The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second derivatives.
-    Raises InvalidFieldError for what its product does not compute.
+    Raises InvalidFieldError if its product cannot compute it.
     """
     if input.dim() < 2 or num_groups < 1 or input.shape[1] % num_groups:
         raise LocalError("PyTorch refuses groups that do not divide the channels")
@@ -106,7 +106,7 @@ def layer_norm(
     """Normalises the last axes, of the sizes `normalized_shape`, as `torch.nn.functional.layer_norm` does.
 
     The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second derivatives.
-    Raises InvalidFieldError for what its product does not compute.
+    Raises InvalidFieldError if its product cannot compute it.
     """
     normalised: Tensor = run("layer_norm", client, input, list(normalized_shape), weight, bias, eps)[0]
     return normalised
@@ -123,7 +123,7 @@ def rms_norm(
     """Divides the last axes, of the sizes `normalized_shape`, by their root mean square, as PyTorch's function does.
 
     The gradients of `input` and `weight` are those of the client's server, and have no second derivatives. Raises
-    InvalidFieldError for what its product does not compute.
+    InvalidFieldError if its product cannot compute it.
     """
     gamma = input.new_ones(tuple(normalized_shape)) if weight is None else weight
     normalised: Tensor = run("rms_norm", client, input, list(normalized_shape), gamma, eps)[0]
@@ -149,4 +149,4 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     torch.layer_norm: in_order("input normalized_shape weight bias eps cudnn_enable", layer_norm),
     **dict.fromkeys((functional.rms_norm, torch.rms_norm), rms_norm),
 }
-"""The functions by those of PyTorch that they stand for."""
+"""Our functions by the functions of PyTorch that they replace."""

@@ -1,4 +1,4 @@
-"""Tensors as arrays and back, without copies on the CPU, and clients as numbers: an operator takes no other objects."""
+"""Tensors as arrays and back, without copies on the CPU, and clients as numbers, which operators can take."""
 
 from itertools import count
 from typing import Any, Final
@@ -17,12 +17,12 @@ Array = np.ndarray[Any, Any]
 _BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
 _CLIENTS: Final[WeakValueDictionary[int, Client]] = WeakValueDictionary()
 _UNUSED: Final = count(1)
-# An attribute of the client, because torch.compile can read that within a graph.
+# An attribute of the client, which torch.compile can read within a graph.
 _ATTRIBUTE: Final = "_torch_number"
 
 
 def type_of(tensor: Tensor) -> TensorType:
-    """Returns the tensor's type in the operator table's terms."""
+    """Returns the tensor's type as in the operator table."""
     return TensorType(DTYPES[dtype_name(tensor)], tuple(tensor.shape))
 
 
@@ -32,8 +32,8 @@ def dtype_name(tensor: Tensor) -> str:
 
 
 def array_of(tensor: Tensor) -> Array:
-    """Returns a view of the tensor; copies one that is on a device or lazily conjugated."""
-    # numpy has bfloat16 only from ml_dtypes, which PyTorch does not know.
+    """Returns a view of the tensor, or a copy if it is on a device or lazily conjugated."""
+    # numpy has bfloat16 only through ml_dtypes, which PyTorch does not know.
     is_bfloat16 = tensor.dtype == torch.bfloat16
     array: Array = (tensor.view(torch.int16) if is_bfloat16 else tensor).numpy(force=True)
     return array.view(_BFLOAT16) if is_bfloat16 else array

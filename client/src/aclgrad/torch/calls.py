@@ -1,6 +1,6 @@
-"""What programs that judge gradients use of the bridge: the calls of a step, and the functions that a server serves.
+"""For programs that judge gradients: the calls of a step, and the functions that a server serves.
 
-The functions here raise LocalError, with the reason, where those of `aclgrad.torch` raise InvalidFieldError.
+The functions here raise LocalError, with the reason, instead of the InvalidFieldError of `aclgrad.torch`.
 """
 
 import sys
@@ -22,12 +22,12 @@ from aclgrad.torch._activations import swiglu
 from aclgrad.torch._attention_gradients import FUNCTION, OPERATORS
 from aclgrad.torch._gradients import SentCall, note_sent, record_sent_calls
 from aclgrad.torch._graph import BACKWARD, Graph, nodes_made
+from aclgrad.torch._missed_calls import is_opened, opened, with_weight
 from aclgrad.torch._mode import rerouted
 from aclgrad.torch._roi_align import roi_align as pooled_regions
 from aclgrad.torch._sampling import interpolate, roi_align
 from aclgrad.torch._several import rms_norm
 from aclgrad.torch._tensors import Array, array_of, dtype_name, number_of, tensor_of
-from aclgrad.torch._unseen import is_opened, opened, with_weight
 
 __all__ = [
     "ARITHMETIC",
@@ -64,7 +64,7 @@ class SeenCalls(TorchFunctionMode, ContextDecorator):
 
     def __init__(self, client: Client) -> None:
         super().__init__()
-        number_of(client)  # raises for what is no client
+        number_of(client)  # raises unless it is a client
         self.client = client
         self.functions = rerouted()
         self._account = Account()
@@ -109,10 +109,10 @@ class SeenCalls(TorchFunctionMode, ContextDecorator):
         options: Mapping[str, Any],
         sites: Sequence[CallSite],
     ) -> None:
-        """Takes a call of one of the `functions`, with the output that has a gradient."""
+        """Takes a call of one of the `functions`, and its differentiable output."""
 
     def backward_calls(self) -> Counter[CallSite]:
-        """Returns the backward calls of the block but for plain arithmetic."""
+        """Returns the backward calls of the block without plain arithmetic."""
         self._graph.walk()
         return self._account.calls.copy()
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import aclgrad
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.errors import DeviceLostError, InvalidFieldError, LimitExceededError
 from aclgrad.testing import serve
 from aclgrad.torch import compare_step

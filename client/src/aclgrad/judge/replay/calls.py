@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.judge.dumps.recorded import mapped, tensors_of
 from aclgrad.judge.dumps.runs import WIDE
 from aclgrad.judge.findings import comparison

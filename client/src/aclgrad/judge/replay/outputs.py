@@ -13,7 +13,7 @@ from torch import Tensor
 
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.dumps.choices import are_ties
 from aclgrad.judge.dumps.computed import Computed

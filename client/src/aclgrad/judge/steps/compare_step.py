@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import forget, served_by
+from aclgrad.bridges.served_operators import forget, served_by
 from aclgrad.errors import InputFailedError, InvalidFieldError, LimitExceededError, OtherProductError
 from aclgrad.judge.findings.rows import Finding, Origin, Task, Verdict
 from aclgrad.judge.steps.judging import judge_step

@@ -1,8 +1,8 @@
-"""ATen's operators as steps of a program: what PyTorch calls in the end, whatever function was called.
+"""ATen's operators, which PyTorch calls for every function, as steps of a program.
 
-A row takes the steps and the operator's own arguments, with handles and arrays in place of tensors, and returns what
-stands for its results, in their order; None is a result that no operator gives. It raises LocalError if there are no
-steps that compute the same. A view takes a handle first, and only adds a step if elements have to be copied.
+A row takes the steps and the operator's arguments, with handles and arrays instead of tensors, and returns the handles
+of its results in order; None is a result that no operator gives. It raises LocalError if no steps compute the same. A
+view takes a handle first, and adds a step only if elements have to be copied.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ _MODULES: Final = (
 ROWS: Final[Mapping[Any, Row]] = {name: row for module in _MODULES for name, row in module.ROWS.items()}
 VIEWS: Final[Mapping[Any, Row]] = movement.VIEWS
 ATTENTION: Final = frozenset(attention.ROWS)
-"""Operators whose mask may also be one of truth values."""
+"""Operators that also take a mask of truth values."""
 OF_SHAPES: Final = frozenset(
     getattr(torch.ops.aten, name)
     for name in (
@@ -61,4 +61,4 @@ OF_SHAPES: Final = frozenset(
         "new_full",
     )
 )
-"""Operators whose results follow from the shape of a tensor, and not from its elements."""
+"""Operators whose results depend on a tensor's shape, but not on its elements."""

@@ -65,7 +65,7 @@ def _prelu(steps: Steps, self: Value, weight: Value) -> Value:
 
 
 def _prelu_backward(steps: Steps, grad_output: Value, self: Value, weight: Value) -> tuple[Value, Value]:
-    """The gradient of the weight has the shape of self: PyTorch adds it up later."""
+    """The gradient of the weight has the shape of self; PyTorch sums it later."""
     is_above = steps("gt_scalar", {"self": self}, other=0.0)
     below, of_weight = (steps("mul", {"self": grad_output, "other": each}) for each in (weight, self))
     gradient = steps("s_where", {"condition": is_above, "self": grad_output, "other": below})
@@ -83,7 +83,7 @@ def _glu(steps: Steps, self: Value, dim: int = -1) -> Value:
 
 
 def _of_gradient(operator: str, saved: str = "self", *numbers: str) -> Row:
-    """Returns the row of a gradient that takes what was saved, and these numbers."""
+    """Returns the row of a gradient of the saved tensor and these numbers."""
 
     def add(steps: Steps, grad_output: Value, self: Value, *given: Number) -> Value:
         attributes = {name: _finite(each) for name, each in zip(numbers, given, strict=True)}
@@ -93,7 +93,7 @@ def _of_gradient(operator: str, saved: str = "self", *numbers: str) -> Row:
 
 
 def _finite(number: Number) -> float:
-    """Returns what no float32 exceeds, as infinite bounds are."""
+    """Returns finite bounds that no float32 exceeds."""
     return min(max(float(number), -LARGEST), LARGEST)
 
 

@@ -1,4 +1,4 @@
-"""Attention and its gradients: of one operator each, or composed for products that lack it."""
+"""Attention and its gradients: one operator each, or composites for products that lack it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,9 +15,9 @@ aten: Final = torch.ops.aten
 FORWARD: Final = aten._scaled_dot_product_flash_attention_for_cpu.default  # noqa: SLF001 - ATen's name
 BACKWARD: Final = aten._scaled_dot_product_flash_attention_for_cpu_backward.default  # noqa: SLF001
 _LEAST: Final = -1e38
-"""Logarithms of rows that are masked as a whole: scores that are masked out are far below."""
+"""Logarithms of fully masked rows; masked scores are far below."""
 _CAUSAL: Final = 2
-"""The sparse mode of what sees keys up to its own position, counted from the first."""
+"""The sparse mode in which a query sees keys up to its own position, counted from the first."""
 
 
 def _attention(
@@ -54,7 +54,7 @@ def _attention_backward(
     attn_mask: Value | None = None,
     scale: float | None = None,
 ) -> tuple[Value, Value, Value]:
-    """The logarithms are taken for the largest scores, and 1 for the sums: the shares are the same."""
+    """Takes the logarithms as the largest scores, and 1 as the sums, which gives the same weights."""
     if not _is_fused(steps):
         arguments = query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale
         return _composed_backward(steps, grad_out, *arguments)
@@ -79,7 +79,7 @@ def _is_fused(steps: Steps) -> bool:
 
 
 def _rows(heads: Value) -> Value:
-    """Returns heads as rows of all heads, which models make them of, or rows as heads."""
+    """Returns heads as rows of all heads, the layout of models, or rows as heads."""
     return heads.transpose(0, 2, 1, 3)
 
 
@@ -90,7 +90,7 @@ def _numbers(is_causal: bool, scale: float | None) -> dict[str, Any]:
 def _hidden(
     steps: Steps, query: Value, key: Value, dropout_p: float, mask: Value | None, bias: str
 ) -> tuple[str, dict[str, Value]]:
-    """Returns what an operator's name ends with that takes such a mask, and the mask by its name there."""
+    """Returns the suffix of the operator that takes this mask, and the mask by its input's name."""
     if dropout_p:
         raise LocalError("no operator computes attention with dropout")
     if mask is None:
@@ -103,9 +103,9 @@ def _hidden(
 def _shares(
     steps: Steps, query: Value, key: Value, dropout_p: float, is_causal: bool, mask: Value | None, scale: float | None
 ) -> tuple[Value, Value, Value, Value, float]:
-    """Returns what queries take of values, the scores, queries that are scaled, keys, and the scale.
+    """Returns the queries' weights of values, the scores, the scaled queries, keys, and the scale.
 
-    All are float32, as within PyTorch's kernel. It gives 0 for a row that is masked as a whole.
+    All are float32, as within PyTorch's kernel, which gives 0 for a fully masked row.
     """
     if query.shape[:2] != key.shape[:2] or dropout_p:
         raise LocalError("no operator computes attention with dropout, or with heads that share keys")
@@ -113,7 +113,7 @@ def _shares(
         raise LocalError("no operator computes attention with a row that is masked as a whole")
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     queries, keys = (cast(steps, each, torch.float32) for each in (query, key))
-    # There are fewer elements of queries than scores.
+    # Queries have fewer elements than scores.
     queries = steps("muls", {"self": queries}, other=float(factor))
     scores = steps("matmul", {"self": queries, "mat2": keys.transpose(0, 1, 3, 2)})
     if mask is not None:
@@ -155,7 +155,7 @@ def _composed_backward(
     attn_mask: Value | None = None,
     scale: float | None = None,
 ) -> tuple[Value, Value, Value]:
-    """Computes the shares once more, as PyTorch's kernel does: kept, those of all layers would fill the memory."""
+    """Recomputes the weights, like PyTorch's kernel: those of all layers would fill the memory."""
     shares, _, queries, keys, factor = _shares(steps, query, key, dropout_p, is_causal, attn_mask, scale)
     grad, values = (cast(steps, each, torch.float32) for each in (grad_out, value))
     of_values = steps("matmul", {"self": shares.transpose(0, 1, 3, 2), "mat2": grad})

@@ -21,7 +21,7 @@ def masked(steps: Steps, self: Value, mask: Value, value: Value) -> Value:
 
 
 def _where(steps: Steps, condition: Value, self: Value, other: Value) -> Value:
-    """A number beside a tensor only counts if it is of a higher category; two numbers are of their own types."""
+    """A number with a tensor only matters if it is of a higher category; two numbers have their own types."""
     one, two = (
         _beside(number, tensor) if isinstance(number, Number) else number
         for number, tensor in ((self, other), (other, self))
@@ -36,7 +36,7 @@ def _beside(number: Number, tensor: Value) -> Array:
 
 
 def compared(operator: str) -> Row:
-    """Returns the row of a comparison with a number, which PyTorch rounds to the tensor's type."""
+    """Returns the row of a comparison with a number; PyTorch rounds it to the tensor's type."""
 
     def add(steps: Steps, self: Value, other: Number) -> Value:
         number = cast(steps, self, torch.int32) if self.dtype == np.bool_ else self
@@ -54,7 +54,7 @@ def _not(steps: Steps, self: Value) -> Value:
 
 
 def _bits(row: Row) -> Row:
-    """Returns the row of an operation on bits, of truth values alone."""
+    """Returns the row of a bitwise operation, only for truth values."""
 
     def add(steps: Steps, *given: Value) -> Value:
         if any(each.dtype != np.bool_ for each in given):
@@ -85,7 +85,7 @@ def _at_least(steps: Steps, self: Value, other: Value) -> Value:
 
 
 def product(steps: Steps, self: Value, other: Value) -> Value:
-    """Adds the steps of a product, of which one factor may be truth values, or both."""
+    """Adds the steps of a product, whose factors may be truth values."""
     if self.dtype != np.bool_:
         factor = {"self": self}
         return (

@@ -27,11 +27,11 @@ from aclgrad.torch.calls import LocalError
 aten: Final = torch.ops.aten
 _MIDDLE: Final = 0.5
 _WITHOUT_ONE: Final = 2.0**25
-"""A larger float32 is the same with 1 more."""
+"""Adding 1 to a larger float32 changes nothing."""
 
 
 def _numbers(steps: Steps, self: Value, other: Value) -> tuple[Value, Value]:
-    """Returns the operands, of which truth values become numbers of the other one's type."""
+    """Returns the operands, with truth values as numbers of the other one's type."""
     if isinstance(other, Number):
         dtype = with_number(type_like(self).dtype, other).numpy
         return (cast(steps, self, dtype) if self.dtype == np.bool_ else self), other
@@ -59,14 +59,14 @@ def _quotient(steps: Steps, self: Value, other: Value) -> Value:
 
 
 def _power(steps: Steps, self: Value, exponent: Number) -> Value:
-    """The gradient of a square has a power of 1."""
+    """A power of 1 occurs in the gradient of a square."""
     if exponent == 1 and not is_exact(self):
         return self
     return steps("pow_tensor_scalar", {"self": self}, exponent=exponent)
 
 
 def _between(steps: Steps, self: Value, end: Value, weight: Number) -> Value:
-    """Begins at the nearer one, as PyTorch does."""
+    """Begins at the nearer end, like PyTorch."""
     target = cast(steps, end, torch.float32)
     way = steps("sub", {"self": target, "other": self})
     if abs(weight) < _MIDDLE:
@@ -85,7 +85,7 @@ def _between_by_weights(steps: Steps, self: Value, end: Value, weight: Value) ->
 
 
 def log_of_more(steps: Steps, self: Value) -> Value:
-    """Returns log(1 + self) with all digits: log(u) * self / (u - 1), where u is the rounded sum."""
+    """Returns log(1 + self) to full precision: log(u) * self / (u - 1), where u is the rounded sum."""
     total = steps("adds", {"self": self}, other=1.0)
     added = steps("adds", {"self": total}, other=-1.0)
     logarithm = steps("log", {"self": total})
@@ -98,7 +98,7 @@ def log_of_more(steps: Steps, self: Value) -> Value:
 
 
 def exponential_of_less(steps: Steps, self: Value) -> Value:
-    """Returns exp(self) - 1 with all digits, of numbers up to 1 or so: 2 * t / (1 - t), where t = tanh(self / 2)."""
+    """Returns exp(self) - 1 to full precision for numbers up to about 1: 2 * t / (1 - t), where t = tanh(self / 2)."""
     half = steps("tanh", {"self": steps("muls", {"self": self}, other=0.5)})
     rest = steps("adds", {"self": steps("neg", {"self": half})}, other=1.0)
     return steps("div", {"self": steps("muls", {"self": half}, other=2.0), "other": rest})
@@ -111,13 +111,13 @@ def _exponential_less_one(steps: Steps, self: Value) -> Value:
 
 
 def _times_log(steps: Steps, self: Value, other: Value) -> Value:
-    """It is 0 where self is 0; PyTorch gives NaN there if the other one is."""
+    """The result is 0 where self is 0, even if the other one is NaN there, unlike PyTorch's."""
     made = steps("mul", {"self": steps("log", {"self": other}), "other": self})
     return masked(steps, made, compared("eq_scalar")(steps, self, 0), 0)
 
 
 def _sign(steps: Steps, self: Value) -> Value:
-    """The sign is the gradient of the absolute difference to 0."""
+    """Computed as the gradient of the absolute difference to 0."""
     if is_exact(self):
         raise LocalError("no operator gives the sign of integers")
     inputs = {"grad_output": scalar_like(self, 1), "self": self, "target": scalar_like(self, 0)}
@@ -136,7 +136,7 @@ def _subtracted(steps: Steps, self: Value, other: Value, alpha: Number = 1) -> V
 
 
 def _and(operator: str) -> Row:
-    """Returns the row of a sum with the result of an operator of two more tensors."""
+    """Returns the row of a sum with an operator's result for two more tensors."""
 
     def add(steps: Steps, self: Value, tensor1: Value, tensor2: Value, value: Number = 1) -> Value:
         return steps("add", {"self": self, "other": steps(operator, {"self": tensor1, "other": tensor2})}, alpha=value)

@@ -29,7 +29,7 @@ def _layer_norm_backward(
     bias: Value | None,
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    """The gradients of parameters have the types of these, whichever the operator has."""
+    """The gradients of parameters have the parameters' types, whatever the operator's."""
     inputs = {"grad_output": grad_out, "input": input, "mean": mean, "rstd": rstd, "weight": weight}
     made = steps.masked("layer_norm_backward", inputs, output_mask, normalized_shape=normalized_shape)
     return _like(steps, made, input, weight, bias)
@@ -82,7 +82,7 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
-    """The running statistics come last, as in the functional form; the others change them in place."""
+    """The new running statistics come last, as in the functional form; other forms change them in place."""
     channels = input.shape[1]
     running = {
         "running_mean": np.zeros(channels, np.float32) if running_mean is None else running_mean,
@@ -106,7 +106,7 @@ def _batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    """Takes the statistics of the batch as `_batch_norm` returned them, or those that were running without training."""
+    """Takes the statistics of the batch from `_batch_norm`, or the running ones without training."""
     used = {"save_mean": save_mean, "save_invstd": save_invstd}
     if not train:
         used = {"running_mean": running_mean, "running_var": running_var}
@@ -119,7 +119,7 @@ def _batch_norm_backward(
 def _like(
     steps: Steps, made: Sequence[Value | None], input: Value, weight: Value | None, bias: Value | None
 ) -> tuple[Value | None, ...]:
-    """Returns gradients in the types of what they are gradients of; PyTorch takes the input's without parameters."""
+    """Returns gradients in the types of their arguments; without parameters, PyTorch takes the input's."""
     of_weight, of_bias = (input.dtype if each is None else each.dtype for each in (weight, bias))
     return made[0], cast_if_any(steps, made[1], of_weight), cast_if_any(steps, made[2], of_bias)
 

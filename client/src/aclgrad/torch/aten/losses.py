@@ -12,11 +12,11 @@ from aclgrad.torch.aten.steps import Row, Steps, Value, cast, reshaped
 
 aten: Final = torch.ops.aten
 _WITHOUT_SQUARES: Final = (Product.ATLAS_TRAINING,)
-"""These lack the gradient of the squared difference."""
+"""Products without the gradient of the squared difference."""
 
 
 def _loss(operator: str, attribute: str = "") -> Row:
-    """Returns the row of a loss, which may have one further number."""
+    """Returns the row of a loss, possibly with one more number."""
 
     def add(steps: Steps, self: Value, target: Value, reduction: int = 1, number: float = 1.0, **beta: float) -> Value:
         more = {attribute: float(beta.get(attribute, number))} if attribute else {}
@@ -51,7 +51,7 @@ def _huber(steps: Steps, self: Value, target: Value, reduction: int = 1, delta: 
 def _huber_backward(
     steps: Steps, grad_output: Value, self: Value, target: Value, reduction: int, delta: float
 ) -> Value:
-    # The gradient of the loss is often one number, and cheaper to multiply than that of self.
+    # The gradient of the loss is often one number, which is cheaper to multiply by than self's gradient.
     scaled = grad_output if delta == 1 else steps("muls", {"self": grad_output}, other=float(delta))
     return _smooth_backward(steps, scaled, self, target, reduction, delta)
 
@@ -93,7 +93,7 @@ def _entropy_backward(
 
 
 def _weights(self: Value, weight: Value | None) -> Value:
-    """Returns the weights of classes, which are the last axis of one, and else the second."""
+    """Returns the weights of classes along their axis: the only one, or the second."""
     return np.ones(self.shape[min(1, self.ndim - 1)], self.dtype) if weight is None else weight
 
 

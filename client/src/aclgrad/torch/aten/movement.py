@@ -1,4 +1,4 @@
-"""What moves elements: copies into parts, their gradients, and views, of which only a few need a step."""
+"""Moving elements: copies into parts, their gradients, and views, most of which need no step."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -35,7 +35,7 @@ def _copied(steps: Steps, self: Value, src: Value, *_: Any) -> Value:
 
 
 def _padded(steps: Steps, self: Value, pad: Sequence[int], value: Number = 0.0) -> Value:
-    """Fills the result, and copies into it what no padding below 0 crops."""
+    """Fills the result, and copies the part that negative padding does not crop."""
     pairs = [(0, 0)] * (self.ndim - len(pad) // 2) + list(zip(pad[-2::-2], pad[::-2], strict=True))
     shape = tuple(size + sum(pair) for size, pair in zip(self.shape, pairs, strict=True))
     kept, part = (
@@ -62,7 +62,7 @@ def _stacked(steps: Steps, tensors: Sequence[Value], dim: int = 0) -> Value:
 
 
 def _repeated(steps: Steps, self: Value, repeats: Sequence[int]) -> Value:
-    """Spreads an axis before each that is repeated, and copies."""
+    """Broadcasts a new axis before each repeated one, and copies."""
     own = (*(1 for _ in range(len(repeats) - self.ndim)), *self.shape)
     apart, wide = [], []
     for size, times in zip(own, repeats, strict=True):
@@ -83,7 +83,7 @@ def _rolled(steps: Steps, self: Value, shifts: Sequence[int], dims: Sequence[int
 
 
 def _triangle(steps: Steps, self: Value, diagonal: int, *, is_lower: bool) -> Value:
-    """Keeps what is not above the diagonal, or what is not below it, and makes the rest 0."""
+    """Keeps the elements not above, or not below, the diagonal, and zeroes the rest."""
     rows, columns = self.shape[-2:]
     is_above = above(steps, rows, columns, diagonal if is_lower else diagonal - 1)
     zero = np.zeros((), self.dtype)

@@ -1,4 +1,4 @@
-"""Elements by their positions, and gradients that are added up at these."""
+"""Elements at positions, and gradients summed at positions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ aten: Final = torch.ops.aten
 
 
 def _axis_and_positions(self: Value, indices: Sequence[Value | None]) -> tuple[int, Value]:
-    """Returns the one axis that has an index, and its positions; those below 0 count from the end."""
+    """Returns the only indexed axis, and its positions; negative ones count from the end."""
     given = {axis: each for axis, each in enumerate(indices) if each is not None}
     if len(given) != 1 or any(each.dtype.kind != "i" for each in given.values()):
         raise LocalError("no operator takes elements by a mask, or by several indices")
@@ -48,7 +48,7 @@ def _put(steps: Steps, self: Value, indices: Sequence[Value | None], values: Val
 
 
 def _is_zero(self: Value) -> bool:
-    """Whether it is known to be, as the begin of a gradient is. The server makes zeros itself."""
+    """Whether a tensor is known to be all zeros, like the beginning of a gradient. The server makes zeros itself."""
     return isinstance(self, np.ndarray) and not self.any()
 
 
@@ -68,13 +68,13 @@ def _scattered(steps: Steps, self: Value, dim: int, index: Value, src: Value) ->
 
 
 def _places(index: Array, axis: int) -> tuple[Any, ...]:
-    """Returns the index of all elements that have these positions along one axis."""
+    """Returns the index of all elements with these positions along one axis."""
     own = np.indices(index.shape, sparse=True)
     return (*own[:axis], index, *own[axis + 1 :])
 
 
 def _scattered_number(steps: Steps, self: Value, dim: int, index: Value, value: Number) -> Value:
-    """Counts how often each element is written: some may be more often."""
+    """Counts how often each element is written, which may be more than once."""
     counts = filled(steps, type_like(self, np.dtype(np.float32)), 0)
     ones = np.ones(index.shape, np.float32)
     counted = steps("scatter_add", {"self": counts, "index": index, "src": ones}, dim=dim)

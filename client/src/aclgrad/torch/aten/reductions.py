@@ -23,7 +23,7 @@ def _softmax(operator: str) -> Row:
 
 
 def _safe_softmax(steps: Steps, self: Value, dim: int, dtype: torch.dtype | None = None) -> Value:
-    """Gives 0 in rows of minus infinity alone."""
+    """Gives 0 in rows that are all minus infinity."""
     scores = self if dtype is None else cast(steps, self, dtype)
     largest = steps("amax", {"self": scores}, dim=(dim,), keep_dim=True)
     is_empty = steps("lt_scalar", {"self": largest}, other=torch.finfo(getattr(torch, scores.dtype.name)).min)
@@ -52,7 +52,7 @@ def _listed(dim: Axes) -> tuple[int, ...]:
 _plain_sum, _mean = _reduction("reduce_sum", "dims", "keep_dims"), _reduction("mean")
 _largest = _reduction("amax")
 _MOST_COUNTED: Final = 2**24
-"""The largest number up to which float32 counts."""
+"""The largest count that float32 represents exactly."""
 
 
 def _sum(steps: Steps, self: Value, dim: Axes = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Value:
@@ -70,12 +70,12 @@ def _smallest(steps: Steps, self: Value, dim: Axes = None, keepdim: bool = False
 
 
 def _with_places(row: Row) -> Row:
-    """Returns the row of extremes that come with their positions, which no operator gives."""
+    """Returns the row of extremes with positions, which no operator gives."""
     return lambda steps, self, dim, keepdim=False: (row(steps, self, dim, keepdim), None)
 
 
 def _deviation(steps: Steps, self: Value, dim: Axes, correction: Number | None, keepdim: bool) -> tuple[Value, Value]:
-    """Returns the variance of a tensor of float32, and its mean with all axes."""
+    """Returns the variance of a float32 tensor, and its mean with all axes kept."""
     axes = _listed(dim) or tuple(range(self.ndim))
     count = math.prod(self.shape[axis] for axis in axes) - (1 if correction is None else correction)
     if count <= 0:

@@ -1,4 +1,4 @@
-"""The steps that rows add to a program, and what several rows do."""
+"""Adds the steps of rows to a program; helpers of several rows."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -22,27 +22,27 @@ from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.torch.calls import Array, LocalError
 
 Value = Any
-"""What stands for a tensor: the handle of an output or of a view of one, or an array that needs no step."""
+"""Stands for a tensor: the handle of an output or of a view, or an array that needs no step."""
 Number = bool | int | float
 Row = Callable[..., Any]
-"""Takes the steps and an operator's own arguments, and returns what stands for its results."""
+"""Takes the steps and an operator's arguments, and returns the handles of its results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A program that rows add steps to, and the product that it is for, if that is known."""
+    """A program under construction, and its product, if known."""
 
     program: BaseProgram[Any]
     product: Product | None = None
 
     def __call__(self, operator: str, inputs: Mapping[str, Any], **attributes: Any) -> Any:
-        """Adds a step, and returns the handle of its output, or a tuple of several; None leaves an attribute out."""
+        """Adds a step, and returns the handle of its output, or a tuple of several; omits attributes that are None."""
         return self._add(operator, inputs, attributes)
 
     def masked(
         self, operator: str, inputs: Mapping[str, Any], mask: Sequence[bool], **attributes: Any
     ) -> tuple[Value | None, ...]:
-        """Adds a step, and returns the outputs that the mask wants, and None in place of the others."""
+        """Adds a step, and returns the outputs selected by the mask, and None for the others."""
         names = [each.name for each in OPERATORS[operator].outputs]
         wanted = [name for name, is_wanted in zip(names, mask, strict=True) if is_wanted]
         return tuple(self._add(operator, inputs, attributes, wanted)) if wanted else (None,) * len(names)
@@ -64,11 +64,11 @@ class Steps:
 
 
 _BROADCASTING: Final = frozenset(each.name for family in (binary, scalar, unary) for each in family.SPECS)
-"""Operators of elements: they compute once what an axis only repeats."""
+"""Element-wise operators, which compute a broadcast axis once."""
 
 
 def _narrow(self: Value) -> Value:
-    """Returns the view with one element along each axis that repeats it."""
+    """Returns the view with one element along each broadcast axis."""
     if not isinstance(self, Handle) or self.view is None:
         return self
     strides = self.view.strides_of(self.shape)
@@ -76,12 +76,12 @@ def _narrow(self: Value) -> Value:
 
 
 def of_one(operator: str, input: str = "self") -> Row:
-    """Returns the row of a function of one tensor, which the operator calls by this name."""
+    """Returns the row of a function of one tensor, the operator's input of this name."""
     return lambda steps, self: steps(operator, {input: self})
 
 
 def of_two(operator: str, of_number: str = "") -> Row:
-    """Returns the row of a function whose second argument may be a number, if there is an operator for that."""
+    """Returns the row of a function whose second argument may be a number if there is an operator for that."""
 
     def add(steps: Steps, self: Value, other: Value) -> Value:
         if of_number and isinstance(other, Number):
@@ -120,7 +120,7 @@ def cast_if_any(steps: Steps, self: Value | None, dtype: torch.dtype | np.dtype[
 
 
 def filled(steps: Steps, type: TensorType, value: Number) -> Value:
-    """Returns a tensor of one number."""
+    """Returns a tensor with one number."""
     if math.isfinite(value):
         return steps("inplace_fill_scalar", {"self": type}, value=value)
     return steps("inplace_copy", {"self": type, "src": np.asarray(value, type.dtype.numpy)})
@@ -139,7 +139,7 @@ def at(dim: int, rank: int, item: Any) -> tuple[Any, ...]:
 
 
 def in_float32(row: Row) -> Row:
-    """Returns the row with what has fewer bits converted before and after, as PyTorch's kernels do within."""
+    """Returns the row in float32: narrower types are converted before and after it, as within PyTorch's kernels."""
 
     @wraps(row)
     def add(steps: Steps, self: Value, *args: Any, **kwargs: Any) -> Value:
@@ -150,18 +150,18 @@ def in_float32(row: Row) -> Row:
 
 
 def is_exact(self: Value) -> bool:
-    """Whether it is one of integers or truth values."""
+    """Whether a tensor has integers or truth values."""
     return self.dtype.kind in "iub"
 
 
 def above(steps: Steps, rows: int, columns: int, diagonal: int = 0) -> Value:
-    """Returns where a matrix is above a diagonal, made of positions: all truth values would be many bytes to send."""
+    """Returns the mask of a matrix above a diagonal, computed from positions: the truth values would be many bytes."""
     one, other = np.arange(columns, dtype=np.int32), np.arange(rows, dtype=np.int32)[:, None] + np.int32(diagonal)
     return steps("gt_tensor", {"self": one, "other": other})
 
 
 def spread(self: Value, shape: Sequence[int]) -> Value:
-    """Returns the view of this shape, in which axes of one element repeat it."""
+    """Returns the view broadcast to this shape."""
     whole = tuple(shape)
     return np.broadcast_to(self, whole) if isinstance(self, np.ndarray) else self.broadcast_to(whole)
 

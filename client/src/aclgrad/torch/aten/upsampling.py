@@ -1,4 +1,4 @@
-"""Upsampling and its gradients. Along one axis or three, the operators of planes do the same."""
+"""Upsampling and its gradients. The operators of planes serve one axis and three axes, too."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +16,7 @@ Resized = Callable[[Steps, Value, Sizes], Value]
 
 
 def _check_scales(smaller: Sizes, larger: Sizes, scales: Sequence[float | None]) -> None:
-    """Raises LocalError for scales that are not those of the sizes, which operators take."""
+    """Raises LocalError unless the scales follow from the sizes, as operators require."""
     for input, output, scale in zip(smaller, larger, scales, strict=False):
         if scale and np.float32(1 / scale) != np.float32(input) / np.float32(output):
             raise LocalError(f"no operator upsamples {input} cells to {output} by another scale, here {scale}")
@@ -25,7 +25,7 @@ def _check_scales(smaller: Sizes, larger: Sizes, scales: Sequence[float | None])
 def _resized(steps: Steps, self: Value, sizes: Sizes, resize: Resized, *, inner_first: bool) -> Value:
     """Resizes the axes of (N, C, ...): two at once, or one, or three as two and then one.
 
-    Where axes do not change, no step does anything.
+    Unchanged axes need no step.
     """
     batch, channels, *own = self.shape
     if len(own) == 1:
@@ -90,7 +90,7 @@ def _nearest_backward(
 def _linear(steps: Steps, self: Value, output_size: Sizes, align_corners: bool, *scales: float | None) -> Value:
     if not align_corners:
         _check_scales(self.shape[2:], output_size, scales)
-    # Of three axes, two steps would round twice.
+    # For three axes, two steps would round twice.
     number = cast(steps, self, torch.float32) if len(output_size) > 2 else self
     made = _resized(steps, number, output_size, _linear_plane(align_corners), inner_first=True)
     return cast(steps, made, self.dtype)

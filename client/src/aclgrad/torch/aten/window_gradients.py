@@ -33,7 +33,7 @@ def _convolution_backward(
         "convolution_backward",
         {"grad_output": grad_output, "input": input, "weight": weight},
         output_mask,
-        # Without a bias PyTorch gives sizes, too.
+        # PyTorch gives sizes even without a bias.
         bias_sizes=bias_sizes if output_mask[2] else None,
         stride=stride,
         padding=padding,
@@ -55,11 +55,11 @@ def _max_pool2d_backward(
     ceil_mode: bool,
     indices: Value,
 ) -> Value:
-    """Takes the indices as the forward row returned them: a mask of the product's own, or positions."""
+    """Takes the indices from the forward row: a product-specific mask, or positions."""
     window = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
     with_indices, with_mask = "max_pool2d_with_indices_backward", "max_pool2d_with_mask_backward"
     is_masked = indices.dtype == _MASK or steps.product not in (None, *OPERATORS[with_indices].products)
-    # The kernel of indices is one for float32 on products but this.
+    # On other products, the kernel with indices takes float32 only.
     has_halves = is_masked or steps.product is Product.ASCEND_950
     gradient, input = (each if has_halves else cast(steps, each, torch.float32) for each in (grad_output, self))
     inputs = {"grad_output": gradient, "self": input, "indices": indices}

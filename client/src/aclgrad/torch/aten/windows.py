@@ -1,4 +1,4 @@
-"""Convolutions, pooling, sampling and padding, whose tensors have planes; and products of matrices."""
+"""Convolutions, pooling, sampling and padding of planes, and matrix products."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ from aclgrad.torch.aten.steps import Row, Steps, Value
 
 aten: Final = torch.ops.aten
 _MAX_POOL2D: Final = ("max_pool2d_with_indices", "max_pool2d_with_mask")
-"""A product has one or both; the first returns its indices."""
+"""Operators of max pooling: a product has one or both."""
 
 Ints = Sequence[int] | int
 
@@ -49,7 +49,7 @@ def _max_pool2d(
     dilation: Ints = 1,
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
-    """The indices are int32, or a mask of the product's own: the gradient takes them as they are."""
+    """The indices are int32 or a product-specific mask, which the gradient takes unchanged."""
     with_indices, with_mask = _MAX_POOL2D
     has_indices = steps.product is None or steps.product in OPERATORS[with_indices].products
     made = steps(
@@ -98,7 +98,7 @@ def _pad(operator: str) -> Row:
 
 
 def _pad_rows(operator: str) -> Row:
-    """Returns the row of padding along one axis: each tensor of rows is a plane of one."""
+    """Returns the row of padding along one axis, with rows as planes of one row."""
 
     def add(steps: Steps, self: Value, padding: Sequence[int]) -> Value:
         made = steps(operator, {"self": self.reshape((*self.shape[:-1], 1, self.shape[-1]))}, padding=(*padding, 0, 0))
@@ -119,13 +119,13 @@ def _addmm(steps: Steps, self: Value, mat1: Value, mat2: Value, beta: float = 1,
 def _baddbmm(steps: Steps, self: Value, batch1: Value, batch2: Value, beta: float = 1, alpha: float = 1) -> Value:
     made = steps("batch_mat_mul", {"self": batch1, "mat2": batch2})
     scaled = made if alpha == 1 else steps("muls", {"self": made}, other=alpha)
-    # A factor of 0 drops the addend, also if it is no number.
+    # A factor of 0 drops the addend, even NaN.
     return steps("add", {"self": scaled, "other": self}, alpha=beta) if beta else scaled
 
 
 ROWS: Final[Mapping[Any, Row]] = {
     aten.convolution.default: _convolution,
-    # What follows are settings of PyTorch's own kernels.
+    # The rest are settings of PyTorch's own kernels.
     aten._convolution.default: lambda steps, *arguments: _convolution(steps, *arguments[:9]),  # noqa: SLF001
     aten.max_pool2d_with_indices.default: _max_pool2d,
     aten.avg_pool2d.default: _avg_pool2d,

@@ -1,8 +1,8 @@
-"""From the graph of a step to programs, and what runs here before, between and after them.
+"""From the graph of a step to programs, and the nodes that run here before, between and after them.
 
-A node that a row knows becomes steps. The others run here: those of whole numbers and constants, whose results may be
-positions; random ones, in their order; and functions without an operator. What follows from the result of a program
-here is of a later program. Each program is as early as it can be.
+A node with a row becomes steps. The others run here: integers and constants, which may be positions; random functions,
+in order; and functions without an operator. Nodes that depend on local results of a program belong to a later program.
+Each node is in the earliest possible program.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from torch import Tensor, fx
 
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.programs.program import BaseProgram
-from aclgrad.bridges.served import REFUSALS, Served
+from aclgrad.bridges.served_operators import REFUSALS, ServedOperators
 from aclgrad.errors import InvalidFieldError, UnknownOperatorError
 from aclgrad.operators.dropout_do_mask.spec import mask_bytes, packed
 from aclgrad.tensors import DTYPES, TensorType
@@ -32,23 +32,23 @@ from aclgrad.wire.limits import MAX_STEPS
 
 aten: Final = torch.ops.aten
 _ROOM: Final = 64
-"""Steps that one node adds at most, about."""
+"""About the most steps of one node."""
 _LONGEST: Final = 200
-"""Characters of a reason."""
+"""Most characters of a reason."""
 _SAFE_SOFTMAX: Final = aten._safe_softmax.default  # noqa: SLF001 - ATen's name
 _SOFTMAX: Final = aten._softmax.default  # noqa: SLF001
 _INDEXED: Final = frozenset((aten.index.Tensor, aten._unsafe_index.Tensor, aten.index_put.default))  # noqa: SLF001
 _POSITIONS: Final = (torch.int32, torch.int64)
 _REFUSALS: Final = (LocalError, UnknownOperatorError, *REFUSALS, TypeError, ValueError, LookupError, AttributeError)
-"""What a row raises for arguments that have no steps."""
+"""A row's errors for arguments that have no steps."""
 
 
 def planned(
-    trace: Trace, served: Served, new_program: Callable[[], BaseProgram[Any]], *, is_strict: bool = False
+    trace: Trace, served: ServedOperators, new_program: Callable[[], BaseProgram[Any]], *, is_strict: bool = False
 ) -> Plan:
-    """Returns the parts of a step for what a server serves.
+    """Returns the parts of a step for a server's operators.
 
-    Raises InvalidFieldError for a step without an operator, and with `is_strict` for a function without one.
+    Raises InvalidFieldError if the step has no operator, or with `is_strict` if a function has none.
     """
     early: set[fx.Node] = set()
     while True:
@@ -73,21 +73,25 @@ def planned(
 
 
 class _Builder:
-    """Builds one plan. `early` are nodes that run here because something needs them that has no operator."""
+    """Builds one plan. `early` nodes run here because a function without an operator needs them."""
 
     def __init__(
-        self, trace: Trace, served: Served, new_program: Callable[[], BaseProgram[Any]], early: frozenset[fx.Node]
+        self,
+        trace: Trace,
+        served: ServedOperators,
+        new_program: Callable[[], BaseProgram[Any]],
+        early: frozenset[fx.Node],
     ) -> None:
         self._trace, self._served = trace, served
         self._values = Values(new_program, served.product, self._added)
         self.early = set(early)
         self._follows: dict[fx.Node, Follows] = {}
         self._masks: dict[fx.Node, tuple[fx.Node, float]] = {}
-        """Scaled masks of dropout: the node that draws them, and the share that is kept."""
+        """Scaled masks of dropout: the node that draws them, and the kept share."""
         self._because: dict[fx.Node, str] = {}
         self._steps: dict[fx.Node, tuple[int, range]] = {}
         self._drawn_at = 0
-        """The level of the latest node that draws numbers: they keep their order."""
+        """The level of the latest node that draws random numbers, which keep their order."""
 
     def plan(self) -> Plan:
         for node in self._trace.graph.graph.nodes:
@@ -108,7 +112,7 @@ class _Builder:
         parts = [part for part in self._values.parts if part.local or part.wanted]
         return Plan(self._trace, parts, constants, locals, self._steps)
 
-    # What a node is.
+    # Kinds of nodes.
 
     def _take_input(self, node: fx.Node) -> None:
         value = node.meta["val"]
@@ -120,7 +124,7 @@ class _Builder:
         self._follows[node], self._values.local[node] = follows, 0
 
     def _take_constant(self, node: fx.Node, value: Tensor) -> None:
-        """A tensor that is neither the model's nor the batch's has the values of then in each step."""
+        """A tensor that is neither the model's nor the batch's keeps its value at the trace."""
         is_number = value.is_floating_point() or value.is_complex()
         self._follows[node] = Follows.NUMBERS if is_number else Follows.INTEGERS
         self._values.local[node] = 0
@@ -148,13 +152,13 @@ class _Builder:
             self._take_numbers(node)
 
     def _is_of_integers_here(self, node: fx.Node) -> bool:
-        """Says whether neither inputs nor results are numbers with fractions, and all inputs are here."""
+        """Returns whether inputs and results are not floating-point, and all inputs are here."""
         inputs = node.all_input_nodes
         values = [*inputs, node]
         return all(each in self._values.local for each in inputs) and not any(map(is_of_fractions, values))
 
     def _take_numbers(self, node: fx.Node) -> None:
-        """Adds the steps of a node, or has it run here if it has none."""
+        """Adds the steps of a node, or runs it here if it has none."""
         level = max(self._values.level_there(each) for each in node.all_input_nodes)
         while level < len(self._values.parts) and len(self._values.parts[level].program) > MAX_STEPS - _ROOM:
             level += 1
@@ -163,7 +167,7 @@ class _Builder:
         except _REFUSALS as reason:
             self._because[node] = _short(reason)
             if self._follows[node] is not Follows.PARAMETERS:
-                # Nothing of a server is in it yet, and so its results need not come back for it.
+                # It depends on no program yet, so no results have to come back for it.
                 self._note_early(node)
             self._values.run_here(node)
         else:
@@ -178,7 +182,7 @@ class _Builder:
                     left.append(each)
 
     def _note_mask(self, node: fx.Node) -> None:
-        """Remembers what PyTorch's dropout multiplies by: a drawn mask, divided by the share that is kept."""
+        """Notes the factor of PyTorch's dropout: a drawn mask, divided by the kept share."""
         if node.target in (aten.div.Scalar, aten.div.Tensor) and isinstance(node.args[1], float):
             drawn = node.args[0]
             if drawn.target is aten.bernoulli.p and drawn.args[1] == node.args[1]:
@@ -187,7 +191,7 @@ class _Builder:
     # Steps.
 
     def _added(self, node: fx.Node, level: int) -> Any:
-        """Returns what stands for the result of a node in the program of a level."""
+        """Returns the handle of a node's result in the program of a level."""
         if node.target is getitem:
             return self._item(node, self._values.there(node.args[0], level))
         program = self._values.part(level).program
@@ -226,14 +230,14 @@ class _Builder:
         return row
 
     def _may_have_empty_rows(self, scores: fx.Node) -> bool:
-        """Says whether a row of attention may be masked as a whole, of which the shares are 0 and not NaN."""
+        """Returns whether a row of attention may be fully masked, so that its weights are 0 and not NaN."""
         if scores.target is not aten.add.Tensor:
             return scores.target not in (aten.bmm.default, aten.view.default, aten._unsafe_view.default)  # noqa: SLF001
         mask = self._values.constants.get(scores.args[1])
         return mask is None or bool((mask == -torch.inf).all(-1).any())
 
     def _positions(self, node: fx.Node, level: int) -> list[Any]:
-        """Returns the indices of a node, in which those that count from the end are made others."""
+        """Returns the indices of a node, with those that count from the end converted."""
         sizes = node.args[0].meta["val"].shape
         found: list[Any] = []
         for axis, each in enumerate(node.args[1]):
@@ -279,7 +283,7 @@ class _Builder:
 
 
 def _with_truth(node: fx.Node) -> dict[str, Any]:
-    """Returns the options of a node; of attention with truth values for its mask, which are fewer bytes."""
+    """Returns the options of a node; attention gets a mask of truth values, which has fewer bytes."""
     options = dict(node.kwargs)
     mask = options.get("attn_mask")
     if node.target in ATTENTION and isinstance(mask, fx.Node) and (truth := truth_of(mask)) is not None:
@@ -288,7 +292,7 @@ def _with_truth(node: fx.Node) -> dict[str, Any]:
 
 
 def _short(reason: Exception) -> str:
-    """Returns what one product says of the first argument."""
+    """Returns the result of a function for one product."""
     text = str(reason) or type(reason).__name__
     first = text.removeprefix("(1) ").partition(" (2) ")[0].partition("; ")[0]
     return first if len(first) <= _LONGEST else f"{first[:_LONGEST]}..."

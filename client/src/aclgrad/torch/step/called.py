@@ -1,4 +1,4 @@
-"""What a step calls: the model and the loss function with tensors in the place of parameters and buffers."""
+"""Calls the model and the loss function with tensors instead of parameters and buffers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -27,7 +27,7 @@ class Called(nn.Module):
     def __init__(self, model: nn.Module, loss_function: LossFunction) -> None:
         super().__init__()
         self.model = model
-        self._loss_function = (loss_function,)  # a module in it would be a part of this one
+        self._loss_function = (loss_function,)  # a module in it would become a submodule
 
     def forward(self, *batch: Any, **options: Any) -> tuple[Tensor, Any]:
         """Returns the loss and the whole result."""
@@ -48,9 +48,9 @@ class Called(nn.Module):
         is_backward: bool,
         note: "Note | None" = None,
     ) -> "Values":
-        """Computes a step with these tensors in the place of the model's own; `note` is that of `watched`.
+        """Computes a step with these tensors instead of the model's own; `note` is that of `watched`.
 
-        The backward pass has them too: a checkpoint calls the model again.
+        The backward pass uses them, too, because a checkpoint calls the model again.
         """
         with self._holding(parameters, buffers) as now:
             with nullcontext() if note is None else self.watched(note):
@@ -61,9 +61,9 @@ class Called(nn.Module):
 
     @contextmanager
     def _holding(self, parameters: Sequence[Tensor], buffers: Sequence[Tensor]) -> Iterator[Callable[[], list[Tensor]]]:
-        """Has the modules hold other tensors within the block; gives a function that returns the buffers of then.
+        """Replaces the modules' tensors within the block; yields a function that returns the current buffers.
 
-        What several modules have, or one by several names, is one tensor.
+        A tensor with several owners or names stays one tensor.
         """
         kinds = [(each._parameters, each._buffers) for each in self.modules()]  # noqa: SLF001 - as torch.func has it
         own = [*self.parameters(), *self.buffers()]
@@ -76,7 +76,7 @@ class Called(nn.Module):
             held[name] = others[id(each)]
 
         def now() -> list[Tensor]:
-            # A buffer that was assigned anew is another tensor now.
+            # An assigned buffer is another tensor now.
             return [held[name] for held, name in (first[id(each)] for each in own[len(parameters) :])]
 
         try:
@@ -87,7 +87,7 @@ class Called(nn.Module):
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Has the modules' attributes be afterwards what they were: within the block they may be of no values."""
+        """Restores the modules' attributes after the block, within which tensors may have no values."""
         before = [(each, dict(vars(each))) for each in self.modules()]
         try:
             yield
@@ -98,7 +98,7 @@ class Called(nn.Module):
 
     @contextmanager
     def watched(self, note: "Note") -> Iterator[None]:
-        """Within the block, `note` takes the path of each module of the model that has run, and its tensors."""
+        """Within the block, calls `note` with the path and the tensors of each module that has run."""
 
         def hook(path: str, _module: nn.Module, _args: Any, output: Any) -> None:
             note(
@@ -145,17 +145,17 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What a call of the model gives."""
+    """The results of a call of the model."""
 
     loss: Tensor
     result: Any
     gradients: list[Tensor | None]
-    """By parameter; None where nothing depends on it, or no gradient is required."""
+    """Gradients by parameter; None if nothing depends on it, or it requires none."""
     buffers: list[Tensor]
 
 
 def gradients_of(loss: Tensor, parameters: Iterable[Tensor], gradient: Tensor | None = None) -> Sequence[Tensor | None]:
-    """Returns the gradients of the parameters; raises InvalidFieldError for a loss that has none."""
+    """Returns the gradients of the parameters; raises InvalidFieldError if the loss has none."""
     if not loss.requires_grad:
         problem = "depends on no parameter that requires a gradient"
         raise InvalidFieldError.at("loss", problem, "unfreeze one, or call the step within torch.no_grad()")
@@ -167,7 +167,7 @@ def gradients_of(loss: Tensor, parameters: Iterable[Tensor], gradient: Tensor | 
         raise InvalidFieldError.at("gradient", problem, "give one of the shape of the loss")
     _check_checkpoints(loss)
     seed = torch.ones_like(loss) if gradient is None else gradient
-    # Autocast is for forward passes: backward functions have the data types of theirs.
+    # Autocast is for forward passes; backward functions use the forward pass's data types.
     with torch.autocast("cpu", enabled=False):
         found: Sequence[Tensor | None] = torch.autograd.grad(loss, list(parameters), seed, allow_unused=True)
     if any(each is not None and each.layout is not torch.strided for each in found):
@@ -176,7 +176,7 @@ def gradients_of(loss: Tensor, parameters: Iterable[Tensor], gradient: Tensor | 
 
 
 def _check_checkpoints(loss: Tensor) -> None:
-    """Raises InvalidFieldError for a reentrant checkpoint: it adds to `.grad` by a backward pass of its own."""
+    """Raises InvalidFieldError for a reentrant checkpoint, which adds to `.grad` by its own backward pass."""
     left: list[Node | None] = [loss.grad_fn]
     seen: set[Node] = set()
     while left:
@@ -190,5 +190,5 @@ def _check_checkpoints(loss: Tensor) -> None:
 
 
 def _is_within(tensor: Tensor) -> bool:
-    """Says whether a tensor is one of torch.func, which nobody may keep."""
+    """Returns whether a tensor belongs to torch.func and must not be kept."""
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))  # noqa: SLF001 - torch.func has no other way

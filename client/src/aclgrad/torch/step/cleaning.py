@@ -1,4 +1,4 @@
-"""What a graph without changes does not need: copies, strides of memory, and what nobody reads."""
+"""Removes from a functional graph: copies, strides of memory, and unused nodes."""
 
 from typing import Final
 
@@ -10,11 +10,11 @@ from aclgrad.torch.step.drawing import is_random
 
 aten: Final = torch.ops.aten
 _ALIASES: Final = frozenset(getattr(aten, name).default for name in ("alias", "clone", "detach", "lift_fresh_copy"))
-"""Functions of graphs in which nothing changes that give what they take."""
+"""Functions that return their input in a functional graph."""
 
 
 def drop_aliases(graph: fx.Graph) -> None:
-    """Replaces what only gives a tensor again."""
+    """Replaces nodes that only return their input."""
     for node in list(graph.nodes):
         if node.target in _ALIASES:
             node.replace_all_uses_with(node.args[0])
@@ -22,7 +22,7 @@ def drop_aliases(graph: fx.Graph) -> None:
 
 
 def drop_strides(graph: fx.Graph) -> None:
-    """Replaces views by strides that only are another shape: strides are those of PyTorch's own memory."""
+    """Replaces views by strides that only reshape, because strides belong to PyTorch's own memory."""
     for node in list(graph.nodes):
         if node.target is aten.as_strided.default and _is_same_memory(node.args[0], node):
             _reshape(graph, node, node.args[0])
@@ -45,9 +45,9 @@ def _reshape(graph: fx.Graph, node: fx.Node, of: fx.Node) -> None:
 
 
 def drop_unused(graph: fx.Graph) -> None:
-    """Drops what nobody reads, marks for profilers included, but for what draws numbers.
+    """Drops unused nodes, profilers' marks included, except those that draw random numbers.
 
-    Raises InvalidFieldError for what changes an input: the caller's tensor would stay as it is.
+    Raises InvalidFieldError if a node changes an input: the caller's tensor would not change.
     """
     for node in reversed(graph.nodes):
         if node.op != "call_function" or node.users:

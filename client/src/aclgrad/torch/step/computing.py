@@ -1,4 +1,4 @@
-"""Nodes of a traced graph as PyTorch computes them."""
+"""Computes nodes of a traced graph by PyTorch."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,28 +17,28 @@ _VIEWS: Final = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.defaul
 
 @contextmanager
 def as_traced() -> Iterator[None]:
-    """Within the block, functions take what they are given: autocast had its part when they were traced."""
+    """Turns autocast off within the block: it was applied during the trace."""
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         yield
 
 
 def computed(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
-    """Computes a node as PyTorch does."""
+    """Computes a node by PyTorch."""
     if node.target is getitem:
         return values[node.args[0]][node.args[1]]
     if is_random(node.target):
         return drawn(node, values)
-    # The graph has no copies, so a tensor may lie in another order than it did.
+    # The graph has no copies, so a tensor's memory may be in another order than before.
     value_of = partial(_laid_out, values=values) if node.target in _OF_MEMORY else values.__getitem__
     args, options = fx.node.map_arg((node.args, node.kwargs), value_of)
     if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:  # noqa: SLF001
-        # What is made of captured tensors alone is changed in place; the graph goes on with the result.
+        # Values of only captured tensors are changed in place; the graph goes on with the result.
         args = (args[0].clone(memory_format=torch.contiguous_format), *args[1:])
     function = torch.reshape if node.target in _VIEWS else node.target
     return function(*args, **options)
 
 
 def _laid_out(node: fx.Node, values: Mapping[fx.Node, Any]) -> Tensor:
-    """Returns the value of a node in the order in which it lay in memory."""
+    """Returns the value of a node in its original memory order."""
     like = node.meta["val"]
     return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).copy_(values[node])

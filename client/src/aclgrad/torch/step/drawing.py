@@ -1,4 +1,4 @@
-"""Random numbers of a step: drawn here in each run, as PyTorch draws them; what a checkpoint repeats is drawn once."""
+"""Random numbers of a step: drawn here in each run like PyTorch's; a checkpoint's repetitions are drawn once."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,18 +28,18 @@ _IN_PLACE: Final[Mapping[Any, Any]] = {
         for overload in overloads
     },
 }
-"""By what graphs without changes have, what fills a tensor: it draws in the order of the tensor's memory."""
+"""In-place fills by their functional forms: they draw in the order of the tensor's memory."""
 
 
 def is_random(function: Any) -> bool:
-    """Whether a function draws numbers from PyTorch's generator. Fused attention on a CPU never does."""
+    """Whether a function draws from PyTorch's generator. Fused attention on a CPU never does."""
     if function in ATTENTION:
         return False
     return isinstance(function, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in function.tags  # noqa: SLF001
 
 
 def read_by(node: fx.Node) -> list[fx.Node]:
-    """Returns the inputs of which a node reads the values: of what it fills, or draws for, only the shape matters."""
+    """Returns the inputs whose values a node reads: of a tensor that it fills or draws for, it needs only the shape."""
     of_shape = node.target in _IN_PLACE or (
         is_random(node.target) and str(node.target.overloadpacket).endswith("_like")
     )
@@ -47,7 +47,7 @@ def read_by(node: fx.Node) -> list[fx.Node]:
 
 
 def drawn(node: fx.Node, values: Mapping[fx.Node, Any]) -> Tensor:
-    """Draws what a node of a graph draws, in the order in which PyTorch would have drawn it."""
+    """Draws the random numbers of a node, in PyTorch's order."""
     read = read_by(node)
 
     def value_of(each: fx.Node) -> Any:
@@ -62,16 +62,16 @@ def drawn(node: fx.Node, values: Mapping[fx.Node, Any]) -> Tensor:
 
 
 class Draws:
-    """What a trace has drawn, by the state of the generator: a checkpoint draws the same numbers again.
+    """The random nodes of a trace, by the generator's state: a checkpoint draws the same numbers again.
 
-    While a step is traced nothing is drawn, so the generator is moved on for each function that would have.
+    Nothing is drawn during a trace, so the generator is advanced for each function that would draw.
     """
 
     def __init__(self) -> None:
         self._made: dict[Any, Tensor] = {}
 
     def take(self, function: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-        """Calls a random function, or returns what it has drawn before from the same state."""
+        """Calls a random function, or returns its earlier result from the same state."""
         with _disable_current_modes():
             state = torch.get_rng_state().numpy().tobytes()
             torch.rand(())
@@ -80,7 +80,7 @@ class Draws:
         before = self._made.get(key)
         if before is None:
             result = function(*args, **options)
-            # A copy, because what was drawn is changed in place.
+            # A copy, because results are changed in place.
             self._made[key] = result.detach().clone()
             return result
         return args[0].copy_(before) if function._schema.is_mutable else before.clone()  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""What a step sends, runs and leaves to PyTorch, as text."""
+"""Describes what a step sends, runs and leaves to PyTorch."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from aclgrad.torch.step.plan import Local, Plan
 from aclgrad.units import counted, size
 
 _MOST: Final = 12
-"""Lines for functions that run here."""
+"""Most lines for functions that run here."""
 
 
 def explained(plan: Plan) -> str:
-    """Returns what a plan sends, runs and leaves to PyTorch, and why."""
+    """Returns the text of what a plan sends, runs and leaves to PyTorch, and why."""
     return "\n".join(_lines(plan))
 
 

@@ -1,4 +1,4 @@
-"""What a trace depends on: a step with another key is traced anew."""
+"""The key of a trace: a step with another key is traced anew."""
 
 from collections.abc import Hashable, Iterator
 from typing import Any, Final
@@ -7,17 +7,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from aclgrad.bridges.served import Served
+from aclgrad.bridges.served_operators import ServedOperators
 from aclgrad.errors import InvalidFieldError
 from aclgrad.torch.step.called import Batch, Called
 
 _HOOKS: Final = tuple(name for name in vars(nn.Module()) if name.endswith("_hooks") and "state_dict" not in name)
-"""The attributes of a module that have functions which PyTorch calls around its own."""
+"""The attributes of a module with its hooks."""
 _CONSTANTS: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 
 
-def key_of(called: Called, batch: Batch, gradient: Tensor | None, served: Served) -> Hashable:
-    """Returns the key of a step; raises InvalidFieldError for arguments that it cannot have."""
+def key_of(called: Called, batch: Batch, gradient: Tensor | None, served: ServedOperators) -> Hashable:
+    """Returns the key of a step; raises InvalidFieldError for unsupported arguments."""
     leaves, structure = pytree.tree_flatten((batch.args, dict(batch.options)))
     return (
         tuple(map(_leaf, leaves)),
@@ -47,7 +47,7 @@ def _tensor(tensor: Tensor) -> Hashable:
 
 
 def _repeated(tensors: list[Tensor]) -> Hashable:
-    """Returns for each tensor the first one that it is: a tensor that is given twice is sent once."""
+    """Returns for each tensor its first occurrence: a tensor given twice is sent once."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(each), number) for number, each in enumerate(tensors))
 
@@ -60,7 +60,7 @@ def _modules(called: Called) -> Iterator[Hashable]:
 
 
 def _modes() -> Hashable:
-    """Returns PyTorch's modes, which change what it computes."""
+    """Returns PyTorch's modes that change its results."""
     return (
         torch.is_grad_enabled(),
         torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu"),

@@ -1,4 +1,4 @@
-"""What is known of a node of a traced graph: what it follows from, its type, and its value if it is a constant."""
+"""Properties of a node of a traced graph: its origins, its type, and its value if it is a constant."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from aclgrad.torch.step.computing import computed
 
 
 class Follows(IntEnum):
-    """What a value follows from: nothing that is given, integers, other values of the batch and buffers, parameters."""
+    """The origins of a value: constants, integers, other values of the batch and buffers, parameters."""
 
     NOTHING = 0
     INTEGERS = 1
@@ -26,13 +26,13 @@ class Follows(IntEnum):
 
 
 def is_of_fractions(node: fx.Node) -> bool:
-    """Whether a result has numbers that are no integers."""
+    """Whether a result has floating-point numbers."""
     leaves = pytree.tree_leaves(node.meta["val"])
     return any(isinstance(each, Tensor) and (each.is_floating_point() or each.is_complex()) for each in leaves)
 
 
 def filler_of(node: fx.Node) -> Any:
-    """Returns what all elements of a constant are; None if they may differ. Those that nobody has set are 0."""
+    """Returns the common value of a constant's elements; None if they may differ. Uninitialised elements are 0."""
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     what = name.removeprefix("new_").removesuffix("_like")
     if what in ("zeros", "empty", "empty_strided"):
@@ -45,7 +45,7 @@ def filler_of(node: fx.Node) -> Any:
 
 
 def truth_of(mask: fx.Node) -> fx.Node | None:
-    """Returns the truth values that PyTorch makes the numbers of a mask of attention of; None if it makes none."""
+    """Returns the truth values from which PyTorch makes the numbers of an attention mask; None if there are none."""
     if mask.target is not torch.ops.aten.where.self or mask.args[0].meta["val"].dtype is not torch.bool:
         return None
     seen, hidden = map(filler_of, mask.args[1:])
@@ -53,12 +53,12 @@ def truth_of(mask: fx.Node) -> fx.Node | None:
 
 
 def is_of_shape(node: fx.Node) -> bool:
-    """Whether the result of a node follows from the shapes of tensors alone."""
+    """Whether the result of a node depends only on shapes of tensors."""
     return getattr(node.target, "overloadpacket", None) in OF_SHAPES
 
 
 def constant_of(node: fx.Node, constants: Mapping[fx.Node, Tensor]) -> Tensor:
-    """Computes a node that follows from other constants alone; one whose elements are equal takes no memory."""
+    """Computes a node that depends only on constants; a result with equal elements takes no memory."""
     fake = node.meta["val"]
     if (filler := filler_of(node)) is not None:
         return torch.full((), filler, dtype=fake.dtype).expand(fake.shape)
@@ -69,7 +69,7 @@ def constant_of(node: fx.Node, constants: Mapping[fx.Node, Tensor]) -> Tensor:
 
 
 def check_type(value: Any, expected: Any) -> None:
-    """Raises LocalError for a handle of another type than PyTorch's result."""
+    """Raises LocalError if a handle has another type than PyTorch's result."""
     if not isinstance(value, Handle) or not isinstance(expected, Tensor):
         return
     if (value.shape, value.type.dtype.name) != (tuple(expected.shape), dtype_name(expected)):
@@ -78,7 +78,7 @@ def check_type(value: Any, expected: Any) -> None:
 
 
 def type_of(tensor: Tensor) -> TensorType:
-    """Returns the type of a tensor; raises LocalError for a data type that no operator has."""
+    """Returns the type of a tensor; raises LocalError if no operator has its data type."""
     name = dtype_name(tensor)
     if name not in DTYPES:
         raise LocalError(f"no operator has the data type {name}")

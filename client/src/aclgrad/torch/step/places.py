@@ -1,4 +1,4 @@
-"""Where the nodes of a traced graph come from: the module that was called, and the line of its user."""
+"""The places of a traced graph's nodes: the called module, and the user's line."""
 
 import linecache
 import sys
@@ -22,9 +22,9 @@ from aclgrad.torch.step.drawing import Draws, is_random
 
 _META: Final = "aclgrad_place"
 _LIBRARY: Final = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent.parent))
-"""Lines of PyTorch and of this package are nobody's own."""
+"""Lines of PyTorch and of this package are not the user's."""
 MOST_NODES: Final = 50_000
-"""Of a graph while it is traced: more would take minutes, and no server takes their steps."""
+"""Most nodes of a traced graph: more would take minutes, and no server takes their steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ NOWHERE: Final = Place("", "")
 
 
 def place_of(node: fx.Node) -> Place:
-    """Returns where a node comes from."""
+    """Returns the place of a node."""
     place: Place = node.meta.get(_META, NOWHERE)
     return place
 
 
 class Placing(TorchDispatchMode):
-    """Within the block, the nodes that are traced have places: those of gradients are of the forward call.
+    """Gives places to the nodes traced within the block; gradients have those of their forward calls.
 
-    Raises LimitExceededError for a graph of too many nodes.
+    Raises LimitExceededError if the graph has too many nodes.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -60,7 +60,7 @@ class Placing(TorchDispatchMode):
         self._model = model
         self._draws = Draws()
         self._sequence: list[int] = []
-        """The numbers of autograd's nodes, ascending, of which each begins a place."""
+        """The ascending numbers of autograd's nodes at which places begin."""
         self._places: list[Place] = []
 
     def __torch_dispatch__(
@@ -79,7 +79,7 @@ class Placing(TorchDispatchMode):
             forward = self._places[at] if at >= 0 else NOWHERE
             return Place(forward.module, forward.line, is_backward=True)
         made = torch._C._autograd._get_sequence_nr() - 1  # noqa: SLF001
-        # The call of a function without a gradient follows the node of another one.
+        # A call of a function without a gradient comes after another one's node.
         if self._sequence and made <= self._sequence[-1]:
             return Place(self._path(frame), line_of(frame))
         place = Place(self._path(frame), line_of(frame))
@@ -92,14 +92,14 @@ class Placing(TorchDispatchMode):
 
 
 def path_in(model: nn.Module, layer: str) -> str:
-    """Returns the path of a layer that `Called` has called, which begins with the model's class."""
+    """Returns the path of a layer that `Called` has called, beginning with the model's class."""
     _, _, inner = layer.partition(".")
     outer, dot, rest = inner.partition(".")
     return f"{type(model).__name__}{dot}{rest}" if outer == "model" else inner
 
 
 def _check_tensors(function: Any, args: tuple[Any, ...], frame: FrameType | None) -> None:
-    """Raises InvalidFieldError for a parameter of another model, and for what changes a tensor of elsewhere."""
+    """Raises InvalidFieldError for a parameter of another model, and for changes of a foreign tensor."""
     for each in tensors_in(args):
         if isinstance(each, FakeTensor):
             continue
@@ -117,7 +117,7 @@ def _nothing() -> Iterator[None]:
 
 @contextmanager
 def marked(graph: fx.Graph, place: Place) -> Iterator[None]:
-    """Gives the place to the nodes that the block adds."""
+    """Gives the place to the block's nodes."""
     last = next(iter(reversed(graph.nodes)), None)
     yield
     for node in reversed(graph.nodes):
@@ -130,7 +130,7 @@ def marked(graph: fx.Graph, place: Place) -> Iterator[None]:
 
 
 class Replaced(fx.Interpreter):
-    """Runs a graph; what is traced meanwhile has the places of its nodes."""
+    """Runs a graph; nodes traced meanwhile have its nodes' places."""
 
     def run_node(self, n: fx.Node) -> Any:
         mode = get_proxy_mode()
@@ -150,7 +150,7 @@ def line_of(frame: FrameType | None) -> str:
 
 
 def place_of_error(model: nn.Module, traceback: TracebackType | None) -> Place:
-    """Returns where an error was raised: the innermost module and line of the user's code."""
+    """Returns the place of an error: the innermost module and line of the user's code."""
     layer, line = "", ""
     while traceback is not None:
         frame = traceback.tb_frame
@@ -163,5 +163,5 @@ def place_of_error(model: nn.Module, traceback: TracebackType | None) -> Place:
 
 
 def tensors_in(values: Any) -> Iterator[Tensor]:
-    """Yields the tensors of any tree."""
+    """Yields the tensors of a tree."""
     yield from (each for each in torch.utils._pytree.tree_leaves(values) if isinstance(each, Tensor))  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""The plan of a step: programs, and what runs here before, between and after them."""
+"""The plan of a step: programs, and the nodes that run here before, between and after them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A value that is here and goes to a program, and what is made of it first."""
+    """A local value that is sent to a program, and its conversion."""
 
     node: fx.Node
     form: Callable[[Tensor], Array]
@@ -26,7 +26,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Part:
-    """What runs here, and then the program; each has the nodes whose values are needed later."""
+    """Nodes that run here, then a program; each with the nodes whose values are needed later."""
 
     program: BaseProgram[Any]
     local: list[fx.Node] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A node that runs here although it follows from parameters, and why."""
+    """A node that runs here although it depends on parameters, and why."""
 
     node: fx.Node
     because: str
@@ -59,5 +59,5 @@ class Plan:
 
     @property
     def costs(self) -> list[Costs]:
-        """What its programs cost."""
+        """The costs of its programs."""
         return [part.program.costs() for part in self.parts if part.wanted]

@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
 from aclgrad._client.sync.client import Client
-from aclgrad.bridges.served import forget, served_by
+from aclgrad.bridges.served_operators import forget, served_by
 from aclgrad.errors import InvalidFieldError, OtherProductError
 from aclgrad.torch._operations import OPEN
 from aclgrad.torch._tensors import number_of
@@ -25,7 +25,7 @@ from aclgrad.torch.step.tracing import trace
 from aclgrad.torch.step.verifying import by_pytorch, difference, drawing_again, noise_of, raise_difference
 
 _TRACES: Final = 16
-"""So many are kept, those that were used last."""
+"""Number of recently used plans that are kept."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class RemoteStep:
                 try:
                     return self._step(batch, gradient, state)
                 except OtherProductError:
-                    # Another card answers than the one that was asked: its product has other steps.
+                    # Another card answers now, and its product has other steps.
                     forget(self._client)
                     torch.set_rng_state(state)
                     return self._step(batch, gradient, state)
@@ -172,7 +172,7 @@ class RemoteStep:
 
         def own(node: fx.Node) -> Tensor:
             value = found[node]
-            # Of two gradients that are one tensor each is changed by itself, and a batch remains its caller's.
+            # A copy: two gradients may be one tensor, and the batch stays the caller's.
             is_first = node not in taken and node not in trace.inputs
             taken.add(node)
             return value if is_first else value.clone()
@@ -181,7 +181,7 @@ class RemoteStep:
         with torch.no_grad():
             for number, node in trace.buffers.items():
                 buffers[number].copy_(found[node])
-        # In about the order of a backward pass, for those who have hooks.
+        # In about the order of a backward pass, for hooks.
         for parameter, gradient in reversed(list(zip(self._called.parameters(), trace.gradients, strict=True))):
             if gradient is not None:
                 add_gradient(parameter, own(gradient))
@@ -190,7 +190,7 @@ class RemoteStep:
 
 
 def add_gradient(parameter: Tensor, gradient: Tensor) -> None:
-    """Adds to the gradient of a parameter, as `backward` does: through its hooks, if it has any."""
+    """Adds to the gradient of a parameter through its hooks, like `backward`."""
     if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:  # noqa: SLF001 - there is no public name
         torch.autograd.backward([parameter], [gradient])
     elif parameter.grad is None:
@@ -225,8 +225,8 @@ def remote_step(
     here, and StepDiffersError names the first module that differs; 0 does without. With `strict`, a function without
     an operator is an InvalidFieldError instead of running here, between two programs.
     """
-    number_of(client)  # raises for what is no client
-    # A compiled model is traced as what it was compiled of.
+    number_of(client)  # raises unless it is a client
+    # A compiled model is traced as its original.
     model = getattr(model, "_orig_mod", model)
     if not isinstance(model, nn.Module) or isinstance(model, torch.jit.ScriptModule):
         raise InvalidFieldError.at("model", f"is a {type(model).__name__}", "give a torch.nn.Module of Python")

@@ -1,4 +1,4 @@
-"""One run of a plan: what runs here, and programs with the values of this run."""
+"""One run of a plan: its local nodes, and its programs with this run's values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def run(plan: Plan, tensors: Sequence[Tensor]) -> dict[fx.Node, Tensor]:
 
 
 def sent(part: Part, values: Mapping[fx.Node, Any]) -> dict[fx.Node, Tensor]:
-    """Runs the program of a part, and returns what later parts need of it, and the step's outputs."""
+    """Runs the program of a part, and returns the values for later parts and the step's outputs."""
     if not part.wanted:
         return {}
     arrays = part.program.run(*part.wanted.values(), values=given(part, values))

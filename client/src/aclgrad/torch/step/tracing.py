@@ -1,7 +1,7 @@
-"""A step as a graph of ATen's functions, without any that change a tensor: forward pass, loss and gradients.
+"""Traces a step into a functional graph of ATen: forward pass, loss and gradients.
 
-PyTorch traces it twice: as it runs, and once more through `functionalize`, which refuses tensors with gradients. Batch
-norm changes its running statistics without saying so in its schema, so it is traced as the function that says so.
+PyTorch traces it twice: as it runs, and again through `functionalize`, which refuses tensors with gradients. Batch norm
+changes its running statistics without declaring it in its schema, so it is traced as a function that does.
 """
 
 import threading
@@ -34,21 +34,21 @@ class Trace:
     inputs: list[fx.Node]
     loss: fx.Node
     gradients: list[fx.Node | None]
-    """By parameter; None where nothing depends on it."""
+    """Gradients by parameter; None if nothing depends on it."""
     buffers: dict[int, fx.Node]
-    """Those that change, by their number."""
+    """The changed buffers, by number."""
     results: list[fx.Node]
     """The tensors in what the loss function returned, in their order there."""
     result: Any
-    """What it returned, with stand-ins for tensors."""
+    """The loss function's result, with placeholders for tensors."""
     parameter_names: list[str]
     buffer_names: list[str]
     modules: list[tuple[str, list[fx.Node]]] = field(default_factory=list)
-    """The calls of modules in order, by path, with the tensors that they returned."""
+    """The calls of modules in order, by path, with the returned tensors."""
 
     @property
     def precision(self) -> torch.dtype:
-        """The data type with the fewest digits that something is computed in."""
+        """The data type of least precision in the computation."""
         values = (each for node in self.graph.graph.nodes for each in pytree.tree_leaves(node.meta.get("val")))
         found = {each.dtype for each in values if isinstance(each, Tensor) and each.is_floating_point()}
         return max(found, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
@@ -65,7 +65,7 @@ _TRACING: Final = threading.Lock()
 
 @dataclass(slots=True)
 class _Found:
-    """What a traced call leaves beside the tensors that it returns."""
+    """The results of a traced call beside its tensors."""
 
     has_gradient: list[bool] = field(default_factory=list)
     result: Any = None
@@ -74,9 +74,9 @@ class _Found:
 
 
 def trace(called: Called, batch: Batch, gradient: Tensor | None, *, is_backward: bool = True) -> Trace:
-    """Traces a step for tensors like these. Without a gradient of the loss that is 1.
+    """Traces a step for tensors like these; the default gradient of the loss is 1.
 
-    Raises InvalidFieldError, with module and line, for what reads values or has shapes that depend on them.
+    Raises InvalidFieldError, with module and line, if the step reads values or has shapes that depend on them.
     """
     parameters, buffers = list(called.parameters()), list(called.buffers())
     found = _Found()
@@ -90,7 +90,7 @@ def trace(called: Called, batch: Batch, gradient: Tensor | None, *, is_backward:
         def note(path: str, tensors: list[Tensor]) -> None:
             found.modules.append((path, len(tensors)))
             with torch.no_grad():
-                # As they are now: a later function may change them in place.
+                # The current values: a later function may change them in place.
                 outputs.extend(each.detach().clone() for each in tensors)
 
         with Placing(called.model):
@@ -122,11 +122,11 @@ def trace(called: Called, batch: Batch, gradient: Tensor | None, *, is_backward:
 
 @contextmanager
 def _traceable() -> Iterator[None]:
-    """Has recurrent layers traced as what they are made of: fused functions have no operators.
+    """Makes the trace decompose recurrent layers, whose fused functions have no operators.
 
-    The random generator stays as it was.
+    The random generator does not change.
     """
-    # The context manager of torch.backends.mkldnn warns of what it sets beside it.
+    # The context manager of torch.backends.mkldnn warns about its other settings.
     is_on, state = torch._C._get_mkldnn_enabled(), torch.get_rng_state()  # noqa: SLF001
     torch._C._set_mkldnn_enabled(False)  # noqa: SLF001
     try:
@@ -156,7 +156,7 @@ _SAME_FOR_ALL: Final = "a traced step is the same for all values: use torch.wher
 
 
 def _group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) -> Any:
-    """For parameters of a wider data type: what PyTorch tells of its results is not what its kernel gives."""
+    """For parameters of a wider data type, where PyTorch's fake results differ from its kernel's."""
     if weight is None or weight.dtype == input.dtype:
         return NotImplemented
     output, mean, rstd = aten.native_group_norm.default(input.to(weight.dtype), weight, bias, *rest)
@@ -181,14 +181,14 @@ _TRACED_AS: Final = {
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Returns those of PyTorch's core for functions without a row."""
+    """Returns the decompositions of PyTorch's core for functions without a row."""
     core = torch._decomp.core_aten_decompositions()  # noqa: SLF001 - there is no public name
     kept = {*ROWS, *VIEWS, _DECOMPOSED_WRONGLY}
     return {each: core[each] for each in core if each not in kept and _packet(each) not in OF_SHAPES}
 
 
 _DECOMPOSED_WRONGLY: Final = aten.multilabel_margin_loss_forward.default
-"""By PyTorch 2.13 and 2.14, where classes follow the end of a row's."""
+"""As in PyTorch 2.13 and 2.14, if classes beyond a row's length follow."""
 
 
 def _packet(function: Any) -> Any:
@@ -223,7 +223,7 @@ def _trace_of(called: Called, pure: fx.GraphModule, found: _Found) -> Trace:
 
 
 def _check_shapes(graph: fx.Graph) -> None:
-    """Raises InvalidFieldError for a number that was read from a tensor, and for a shape that depends on values."""
+    """Raises InvalidFieldError if a number was read from a tensor, or a shape depends on values."""
     for node in graph.nodes:
         for each in pytree.tree_leaves(node.meta.get("val")):
             what = "reads a value"
@@ -236,7 +236,7 @@ def _check_shapes(graph: fx.Graph) -> None:
 
 
 def _refusal(model: nn.Module, error: Exception) -> InvalidFieldError:
-    """Returns the error for a step that cannot be traced."""
+    """Returns the error of a step that cannot be traced."""
     place = place_of_error(model, error.__traceback__)
     name = type(error).__name__
     if any(each in name for each in ("DataDependent", "DynamicOutputShape")):

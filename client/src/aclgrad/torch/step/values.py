@@ -1,4 +1,4 @@
-"""Where the values of nodes are while programs are built: here, or in a program, and how they come to another one."""
+"""Where the values of nodes are while programs are built, here or in a program, and how others get them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from aclgrad.torch.step.plan import Array, Part, Sent
 
 _FILL: Final = torch.ops.aten.fill.Scalar
 _UNIFORM: Final = 256
-"""A constant of more elements, which are all equal, is made by the server."""
+"""A larger constant of equal elements is made by the server."""
 
 
 @dataclass(slots=True)
 class Remote:
-    """What stands for a node's result in the program of its level: a handle, or a list of them."""
+    """A node's result in the program of its level: a handle, or a list of them."""
 
     level: int
     value: Any
@@ -34,8 +34,8 @@ class Remote:
 class Values:
     """The parts of a plan by level, and where each value is.
 
-    A value of level n is here before the program of that level runs, or is in that program; what follows from it here
-    is of the next level.
+    A value of level n is here before that level's program runs, or in that program; values that depend on a program's
+    result here are of the next level.
     """
 
     def __init__(
@@ -44,22 +44,22 @@ class Values:
         product: Product | None,
         again_in: Callable[[fx.Node, int], Any],
     ) -> None:
-        """`again_in` adds the steps of a node to the program of another level too."""
+        """`again_in` adds the steps of a node to the program of another level, too."""
         self._new_program, self._product, self._again_in = new_program, product, again_in
         self.parts: list[Part] = []
         self.local: dict[fx.Node, int] = {}
-        """The level of each value that is here."""
+        """The level of each local value."""
         self.remote: dict[fx.Node, Remote] = {}
         self.constants: dict[fx.Node, Tensor] = {}
         self.others: dict[fx.Node, Tensor] = {}
-        """Tensors that the loss function has from elsewhere."""
+        """Tensors that the loss function captures."""
         self._arrays: dict[Any, list[Array]] = {}
-        """Constants by their types."""
+        """Constants by type."""
         self._elsewhere: dict[tuple[fx.Node, int], Any] = {}
-        """What stands for values in programs that do not make them."""
+        """Handles of values in programs that do not make them."""
 
     def part(self, level: int) -> Part:
-        """Returns the part of a level, and makes it at first."""
+        """Returns the part of a level, which is made at first."""
         while len(self.parts) <= level:
             self.parts.append(Part(self._new_program()))
         return self.parts[level]
@@ -75,7 +75,7 @@ class Values:
         return self.remote[node].level if node in self.remote else self.local[node]
 
     def run_here(self, node: fx.Node, level: int | None = None) -> None:
-        """Has a node run here, by default as early as its inputs are here."""
+        """Runs a node here, by default as soon as its inputs are here."""
         needed = read_by(node)
         if level is None:
             level = max(map(self.level_here, needed), default=0)
@@ -85,7 +85,7 @@ class Values:
         self.part(level).local.append(node)
 
     def bring(self, node: fx.Node) -> None:
-        """Has the value of a node come here, once its program has run."""
+        """Fetches the value of a node once its program has run."""
         if node in self.local:
             return
         remote = self.remote[node]
@@ -96,14 +96,14 @@ class Values:
             self.parts[remote.level].wanted[node] = value
             self.local[node] = remote.level + 1
             return
-        # A view of something that is here, a list of results, or one with a form of the device's own.
+        # A view of a local value, a list of results, or one in a device-specific form.
         for each in node.all_input_nodes:
             self.bring(each)
         self.local[node] = level = max(self.local[each] for each in node.all_input_nodes)
         self.part(level).local.append(node)
 
     def there(self, node: fx.Node, level: int) -> Any:
-        """Returns what stands for the value of a node in the program of a level."""
+        """Returns the handle of a node's value in the program of a level."""
         if node in self.remote and self.remote[node].level == level:
             return self.remote[node].value
         if (node, level) in self._elsewhere:
@@ -133,7 +133,7 @@ class Values:
         return array
 
     def _shared(self, array: Array) -> Array:
-        """Returns the array, or one with the same values: a program sends it once, such as the masks of all layers."""
+        """Returns the array, or an earlier equal one, such as the masks of all layers: a program sends it once."""
         key = array.dtype, array.shape, array.strides
         for each in self._arrays.setdefault(key, []):
             if each.tobytes() == array.tobytes():
@@ -144,7 +144,7 @@ class Values:
     def sent(
         self, node: fx.Node, level: int, form: str, type: TensorType, to_array: Callable[[Tensor], Array]
     ) -> Handle:
-        """Returns the placeholder for what is made of a value that is here."""
+        """Returns the placeholder for a converted local value."""
         part = self.part(level)
         found = part.sent.get((node, form))
         if found is None:

@@ -1,4 +1,4 @@
-"""A step by PyTorch itself, from the same random numbers, beside the server's: tracing freezes what is not a tensor."""
+"""Compares a step with PyTorch's own, from the same random numbers: tracing freezes everything that is not a tensor."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,20 +17,20 @@ from aclgrad.torch.step.plan import Plan
 from aclgrad.torch.step.tracing import Trace
 
 _TOLERANCES: Final = {torch.float32: 1e-3, torch.float64: 1e-3, torch.bfloat16: 5e-2, torch.float16: 5e-2}
-"""The norm of a difference over that of the values: two ways to sum differ by so much behind a hundred layers."""
+"""Norm of a difference over that of the values: two orders of summation differ by this after a hundred layers."""
 _OF_GRADIENTS: Final = 50.0
-"""Times that for gradients: where two values are nearly equal, rounding decides through which one a gradient goes."""
+"""Factor for gradients: between nearly equal values, rounding decides which one gets a gradient."""
 _OF_MODULES: Final = 10.0
-"""Times that for the results of modules."""
+"""Factor for the results of modules."""
 _OF_NOISE: Final = 20.0
-"""Times the change that follows from a change of all inputs in their last bit."""
+"""Factor for the effect of changing all inputs in their last bit."""
 _SHARE: Final = 1e-2
-"""Of the mean size of all gradients: what is smaller is rounding, such as gradients that are 0 but for it."""
+"""Share of the gradients' mean size: smaller ones are rounding errors of 0."""
 
 
 @dataclass(slots=True)
 class Own:
-    """What PyTorch gives for a step, by the outputs of its trace."""
+    """PyTorch's results of a step, by the outputs of its trace."""
 
     loss: Tensor
     gradients: list[Tensor | None]
@@ -47,7 +47,7 @@ class Own:
 
 @contextmanager
 def drawing_again(state: Tensor) -> Iterator[None]:
-    """Draws from this state of PyTorch's generator within the block, and goes on as if nothing had been drawn."""
+    """Sets the state of PyTorch's generator within the block, and restores it afterwards."""
     after = torch.get_rng_state()
     torch.set_rng_state(state)
     try:
@@ -85,9 +85,9 @@ def difference(
     own: Mapping[fx.Node, Tensor],
     noise: Mapping[fx.Node, float] | None = None,
 ) -> str:
-    """Returns which output differs from PyTorch's own by more than rounding, and than a multiple of the `noise`.
+    """Returns the output that differs from PyTorch's by more than rounding and a multiple of the `noise`.
 
-    Returns no text if none does.
+    Returns an empty text if none does.
     """
     gradients = [own[each] for each in trace.gradients if each is not None and each in own]
     mean = math.sqrt(
@@ -106,10 +106,10 @@ def difference(
 def is_near(
     found: Tensor, expected: Tensor, precision: torch.dtype, least: float = 0.0, factor: float = 1.0, noise: float = 0.0
 ) -> bool:
-    """Says whether values differ by rounding of a data type.
+    """Returns whether values differ only by rounding of a data type.
 
-    Elements are small below `least`, and errors may be `factor` times as large as usual.
-    A distance of `noise` is rounding in any case.
+    Elements are small below `least`, and errors may be `factor` times as large as usual. A distance of `noise` is
+    always rounding.
     """
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return False
@@ -150,9 +150,9 @@ def raise_difference(
     noise: Mapping[fx.Node, float],
     what: str,
 ) -> None:
-    """Raises StepDiffersError for a step that differs from PyTorch's, with the first module that does.
+    """Raises StepDiffersError, which names the first differing module, if a step differs from PyTorch's.
 
-    Raises ServerFaultError if the trace itself gives what PyTorch gives: then a server has computed something wrong.
+    Raises ServerFaultError if the trace by PyTorch does not differ: then a server has computed something wrong.
     """
     is_backward = any(plan.trace.gradients)
     with drawing_again(state):
@@ -171,10 +171,10 @@ def raise_difference(
 
 
 def noise_of(plan: Plan, inputs: Sequence[Tensor], state: Tensor) -> dict[fx.Node, float]:
-    """Returns by how much outputs change if all inputs of a trace change in their last bit.
+    """Returns how much outputs change if all inputs of a trace change in their last bit.
 
-    Where rounding decides, such as between equal values, PyTorch's own steps differ by as much. The trace computes it,
-    and not the model, whose Python state may change with each call.
+    Where rounding decides, such as between equal values, PyTorch's own steps differ by as much. Computed by the trace,
+    because the model's Python state may change with each call.
     """
     eps, outputs = torch.finfo(plan.trace.precision).eps, plan.trace.outputs
     with drawing_again(state):
@@ -185,7 +185,7 @@ def noise_of(plan: Plan, inputs: Sequence[Tensor], state: Tensor) -> dict[fx.Nod
 
 
 def _moved(tensor: Tensor, share: float) -> Tensor:
-    """Returns a copy whose numbers are larger or smaller by a share."""
+    """Returns a copy whose numbers are changed by a share."""
     if not tensor.is_floating_point():
         return tensor
     signs = torch.empty(tensor.shape).bernoulli_(generator=torch.Generator().manual_seed(0)) * 2 - 1
@@ -209,7 +209,7 @@ def _by_trace(plan: Plan, inputs: Sequence[Tensor], wanted: Iterable[fx.Node]) -
 
 
 def _first_other(trace: Trace, values: Mapping[fx.Node, Any], own: Sequence[tuple[str, list[Tensor]]]) -> str:
-    """Returns the path of the first module whose results the trace has otherwise, or whose calls it lacks."""
+    """Returns the path of the first module whose results differ in the trace, or whose calls it lacks."""
     precision = trace.precision
     for number, (path, tensors) in enumerate(own):
         if number >= len(trace.modules) or trace.modules[number][0] != path:

@@ -7,8 +7,8 @@ import grpc
 import pytest
 
 import aclgrad
-from aclgrad.bridges import served
-from aclgrad.bridges.served import served_by
+from aclgrad.bridges import served_operators
+from aclgrad.bridges.served_operators import served_by
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 
@@ -56,7 +56,7 @@ def test_the_product_follows_the_server(service: ScriptedService, monkeypatch: p
         assert served_by(client).product is Product.ATLAS_A2
         answer_status(service, "310P")
         assert served_by(client).product is Product.ATLAS_A2, "an answer holds for a while"
-        monkeypatch.setattr(served, "FRESH_S", 0.0)
+        monkeypatch.setattr(served_operators, "FRESH_S", 0.0)
         assert served_by(client).product is Product.ATLAS_INFERENCE
 
 
@@ -66,7 +66,7 @@ def test_the_last_answer_stays_while_no_other_comes(service: ScriptedService, mo
     released = threading.Event()
     with aclgrad.Client(service.address) as client:
         first = served_by(client)
-        monkeypatch.setattr(served, "FRESH_S", 0.0)
+        monkeypatch.setattr(served_operators, "FRESH_S", 0.0)
         answer_status(service, None)
         assert served_by(client) is first
         service.answer = lambda context: bytes(not released.wait(60))

@@ -1,4 +1,4 @@
-"""What the server of a client serves: which of two operators for one gradient, and by which product's rules."""
+"""The operators and the product of a client's server, and which calls it would refuse."""
 
 import time
 from collections.abc import Mapping
@@ -20,34 +20,31 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad.wire.values import AttributeValue
 
 MAX_POOL2D: Final = ("max_pool2d_with_mask_backward", "max_pool2d_with_indices_backward")
-"""Two operators for one gradient, with the same arguments. A product has one or both; the first takes more dtypes."""
+"""Two operators for the same gradient and arguments. A product has one or both; the first takes more dtypes."""
 
 REFUSALS: Final = (InvalidFieldError, OperatorNotSupportedError)
-"""What `Served.check` raises."""
+"""The errors of `ServedOperators.check`."""
 
 
 _KEPT: Final = 64
-"""Composites, dtypes and servers that were found to be served."""
+"""Cached answers for composites, dtypes and servers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """The operators that the server lists, and its product; None if the server does not tell a known one."""
+class ServedOperators:
+    """The operators that the server lists, and its product, None if that is unknown here."""
 
     operators: frozenset[str]
     product: Product | None
 
     def operator(self, name: str) -> str:
-        """Returns the operator, or of the two for max pooling one that the server lists."""
+        """Returns the operator; for max pooling, the one of the two that the server lists."""
         if name not in MAX_POOL2D:
             return name
         return next((each for each in MAX_POOL2D if each in self.operators), name)
 
     def check(self, name: str, inputs: Mapping[str, TensorType], attributes: Mapping[str, AttributeValue]) -> None:
-        """Raises one of REFUSALS for a call that the server would refuse, as far as types and attributes tell.
-
-        If the product is not known, a call is refused that every product refuses.
-        """
+        """Raises one of REFUSALS if the server would refuse the call because of types or attributes."""
         if name not in self.operators:
             problem = f"operator {name} is not served"
             raise OperatorNotSupportedError(problem, field="operator", remedy="use a server that lists it")
@@ -74,17 +71,14 @@ class Served:
 
 
 FRESH_S: Final = 5.0
-"""For how long an answer holds: a server may come back with another card."""
+"""Lifetime of an answer: a restarted server may have another card."""
 _LATE_S: Final = 1.0
-"""For which a forward pass waits for a new answer: it does without, and the backward pass says what is wrong."""
-_served: Final[WeakKeyDictionary[Client, tuple[Served, float]]] = WeakKeyDictionary()
+"""A forward pass waits this long for a new answer, then uses the last one; the backward pass reports the problem."""
+_served: Final[WeakKeyDictionary[Client, tuple[ServedOperators, float]]] = WeakKeyDictionary()
 
 
-def served_by(client: Client) -> Served:
-    """Returns what the client's server serves; asks it at first, and again after `FRESH_S`.
-
-    The last answer stays while no other comes.
-    """
+def served_by(client: Client) -> ServedOperators:
+    """Returns the operators of the client's server, asked at first and again after `FRESH_S`."""
     served, asked_at = _served.get(client, (None, 0.0))
     now = time.monotonic()
     if served is None:
@@ -92,7 +86,7 @@ def served_by(client: Client) -> Served:
     elif now < asked_at + FRESH_S:
         return served
     else:
-        # Other threads take the last answer meanwhile.
+        # Other threads use the last answer meanwhile; so does this one if there is no new one.
         _served[client] = served, now
         with suppress(AclgradError):
             served = _ask(client, _LATE_S)
@@ -101,17 +95,17 @@ def served_by(client: Client) -> Served:
 
 
 def forget(client: Client) -> None:
-    """Has the server asked again: another one may answer now."""
+    """Forgets the answer, because another server may answer now."""
     _served.pop(client, None)
 
 
-def _ask(client: Client, timeout_s: Timeout = DEFAULT) -> Served:
+def _ask(client: Client, timeout_s: Timeout = DEFAULT) -> ServedOperators:
     names = frozenset(each.name for each in client.list_operators(timeout_s=timeout_s))
     name = client.server_status(timeout_s=timeout_s).product
     # A newer server may have a product that this client does not know.
-    return Served(names, next((product for product in Product if product == name), None))
+    return ServedOperators(names, next((product for product in Product if product == name), None))
 
 
 def served_operator(operator: str, client: Client) -> str:
-    """Returns the operator, or of the two for max pooling one that the client's server lists."""
+    """Returns the operator; for max pooling, the one of the two that the client's server lists."""
     return served_by(client).operator(operator) if operator in MAX_POOL2D else operator

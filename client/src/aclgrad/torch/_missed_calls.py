@@ -1,9 +1,9 @@
-"""Calls that the function mode of a block misses or misjudges: in threads, reentrant checkpoints and other functions.
+"""Calls that a block's function mode misses: in threads, reentrant checkpoints and some functions.
 
 A function mode belongs to one thread, so calls in a thread that begins in the block are noted as local. A reentrant
-checkpoint records no gradient until backward() computes it again, which may be after the block has ended, so it is
-computed again within the same blocks. One that is not reentrant is computed again in a block if it has run what saves
-other tensors than PyTorch's own functions do: RMSNorm, and what was compiled in a block.
+checkpoint records no gradient until backward() recomputes it, perhaps after the block has ended, so it is recomputed
+within the same blocks. A non-reentrant one is recomputed in a block if it has run functions that save other tensors
+than PyTorch's: RMSNorm, and functions compiled in a block.
 """
 
 import sys
@@ -26,7 +26,7 @@ from aclgrad.torch._operations import OPEN
 _REENTRANT: Final = CheckpointFunction.forward.__code__
 _CHECKPOINT: Final = unwrap(checkpoint).__code__
 _LOCK: Final = threading.Lock()
-_watched: list["Unseen"] = []
+_watched: list["ThreadWatch"] = []
 _previous_profile: list[Any] = []
 
 
@@ -38,8 +38,8 @@ class Block(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-class Unseen:
-    """Watches for one block while it is open in any thread."""
+class ThreadWatch:
+    """Watches new threads for one block while it is open in any thread."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -50,7 +50,7 @@ class Unseen:
             self._entries += 1
             if self._entries == 1:
                 if not _watched:
-                    # Called for the first event of a thread that begins from now on.
+                    # Called for the first event of each new thread.
                     _previous_profile[:] = [threading.getprofile()]
                     threading.setprofile(_follow)
                 _watched.append(self)
@@ -60,19 +60,19 @@ class Unseen:
             self._entries -= 1
             if not self._entries:
                 _watched.remove(self)
-                # Somebody else may have set one since.
+                # Another profiler may have been set since.
                 if not _watched and threading.getprofile() is _follow:
                     threading.setprofile(_previous_profile[0])
 
 
 def _follow(frame: FrameType, event: str, arg: object) -> None:
-    """Puts a thread that begins while blocks are open under the eyes of these and of later ones."""
+    """Makes open and later blocks watch a thread that begins while a block is open."""
     sys.setprofile(_previous_profile[0])
     _OfThread().__enter__()
 
 
 class _OfThread(TorchFunctionMode):
-    """Tells open blocks what a thread that began in a block keeps local, until it enters a block itself."""
+    """Reports to open blocks what a thread that began in a block keeps local, until it enters a block itself."""
 
     @torch.compiler.disable
     def __torch_function__(
@@ -83,17 +83,17 @@ class _OfThread(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         with ExitStack() as stack:
-            for unseen in () if OPEN.has_had_one else tuple(_watched):
-                stack.enter_context(_Told(unseen))
+            for watch in () if OPEN.has_had_one else tuple(_watched):
+                stack.enter_context(_Reporter(watch))
             return function(*args, **(kwargs or {}))
 
 
-class _Told(TorchFunctionMode):
-    """Tells a block of one call in another thread."""
+class _Reporter(TorchFunctionMode):
+    """Reports one call in another thread to a block."""
 
-    def __init__(self, unseen: Unseen) -> None:
+    def __init__(self, watch: ThreadWatch) -> None:
         super().__init__()
-        self._unseen = unseen
+        self._watch = watch
 
     def __torch_function__(
         self,
@@ -102,11 +102,11 @@ class _Told(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        return self._unseen.block.call(function, args, kwargs or {}, is_here=False)
+        return self._watch.block.call(function, args, kwargs or {}, is_here=False)
 
 
 class _Again:
-    """The function of a reentrant checkpoint, computed again within the blocks that were open at first."""
+    """The function of a reentrant checkpoint, recomputed within the blocks that were open at first."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -114,7 +114,7 @@ class _Again:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         with ExitStack() as stack:
-            # The outermost was noticed last.
+            # The outermost block was noticed last.
             for block in reversed(self.blocks):
                 if block not in _get_current_function_mode_stack():
                     stack.enter_context(block)
@@ -122,9 +122,9 @@ class _Again:
 
 
 def is_checkpointed(block: Block) -> bool:
-    """Says whether a reentrant checkpoint runs, and has the block taken part when backward() computes it again.
+    """Returns whether a reentrant checkpoint runs, and makes backward() recompute it within the block.
 
-    Raises LocalError if PyTorch keeps the function of the checkpoint somewhere else than it did.
+    Raises LocalError if this PyTorch keeps the function of the checkpoint elsewhere.
     """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - nothing else tells what a call is part of
     found = False
@@ -144,12 +144,12 @@ def is_checkpointed(block: Block) -> bool:
 
 
 def is_of_checkpoint(error: Exception) -> bool:
-    """Says whether a checkpoint raises it: one of them ends it once it has computed again what it needs."""
+    """Returns whether it is a checkpoint's own exception, which ends a recomputation early."""
     return bool(type(error).__module__ == checkpoint.__module__)
 
 
 class _Within:
-    """The function of a checkpoint that is not reentrant, computed again within a block."""
+    """The function of a non-reentrant checkpoint, recomputed within a block."""
 
     def __init__(self, function: Callable[..., Any], block: Callable[[], AbstractContextManager[Any]]) -> None:
         self.function = function
@@ -161,9 +161,9 @@ class _Within:
 
 
 def compute_again_within(block: Callable[[], AbstractContextManager[Any]]) -> bool:
-    """Has backward() compute the innermost checkpoint again within such a block, and says whether it does.
+    """Makes backward() recompute the innermost checkpoint within a block, and returns whether it will.
 
-    It does not if none runs that is not reentrant, or PyTorch keeps its function somewhere else than it did.
+    It will not if no non-reentrant checkpoint runs, or this PyTorch keeps its function elsewhere.
     """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as above
     while frame is not None:
@@ -182,9 +182,9 @@ def compute_again_within(block: Callable[[], AbstractContextManager[Any]]) -> bo
 
 
 def check_computed_again(block: Callable[[], AbstractContextManager[Any]]) -> None:
-    """Has a checkpoint that counts saved tensors compute them again within such a block; raises LocalError if none can.
+    """Makes a checkpoint that counts saved tensors recompute them within a block; raises LocalError if impossible.
 
-    For functions that save other tensors than PyTorch's own. Other hooks of saved tensors take any.
+    For functions that save other tensors than PyTorch's own. Other hooks of saved tensors accept any.
     """
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)  # noqa: SLF001 - nothing else tells
     is_counted = hooks is not None and getattr(hooks[0], "__module__", "") == checkpoint.__module__
@@ -193,7 +193,7 @@ def check_computed_again(block: Callable[[], AbstractContextManager[Any]]) -> No
 
 
 def with_weight(function: Any, options: Mapping[str, Any], frame: FrameType | None) -> Mapping[str, Any]:
-    """Returns the options with those that PyTorch does not hand to modes: the weight of `l1_loss`."""
+    """Returns the options, including those that PyTorch does not pass to modes: the weight of `l1_loss`."""
     while function is functional.l1_loss and frame is not None:
         if frame.f_code is functional.l1_loss.__code__:
             return {**options, "weight": frame.f_locals["weight"]}
@@ -202,7 +202,7 @@ def with_weight(function: Any, options: Mapping[str, Any], frame: FrameType | No
 
 
 def opened(mode: TorchFunctionMode, function: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Returns the result of a function that `is_opened`, whose parts the mode sees as calls."""
+    """Returns the result of a function that `is_opened`; the mode sees its parts as calls."""
     _push_mode(mode)
     try:
         return _OPENED[function](*args, **options)
@@ -211,12 +211,12 @@ def opened(mode: TorchFunctionMode, function: Any, args: tuple[Any, ...], option
 
 
 def is_opened(function: Any) -> bool:
-    """Says whether a function is one call for PyTorch's modes, and consists of others."""
+    """Returns whether a function is one call for PyTorch's modes, but consists of others."""
     return function in _OPENED
 
 
 def _copied(function: Any) -> FunctionType:
-    """Returns the function without its question for modes, which would get it again and again."""
+    """Returns the function without its check for modes, which would recurse."""
     names = {**function.__globals__, "has_torch_function": lambda _: False}
     copied = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
     copied.__kwdefaults__ = function.__kwdefaults__
