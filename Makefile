@@ -238,13 +238,14 @@ sanitize-memory sanitize-threads: $(BUILT)
 ##@ Measure
 
 # What a benchmark installs: PyTorch for the naive server, kernels and the bridge; Ray.
-WHAT ?= rates
+WHAT ?= summary
+NEEDS_summary := $(BIN)/.setup-frameworks h2load
 NEEDS_rates := $(BIN)/.setup-frameworks h2load
 NEEDS_kernels := $(BIN)/.setup-frameworks
 NEEDS_steps := $(BIN)/.setup-frameworks
 NEEDS_bridge := $(BIN)/.setup-frameworks
 NEEDS_ray := $(BIN)/.setup-ray h2load
-bench: $(BUILT) $(NEEDS_$(WHAT)) ## Measure beside a ceiling in the same run: WHAT=rates, kernels, calls, programs, steps, bridge or ray; BENCH_FLAGS=--quick
+bench: $(BUILT) $(NEEDS_$(WHAT)) ## Measure goals and rivals in one table; in detail WHAT=rates, kernels, calls, programs, steps, bridge or ray; BENCH_FLAGS=--quick, or --write into docs/capacity.md
 	$(if $(filter kernels,$(WHAT)),$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0)
 	$(if $(filter ray,$(WHAT)),$(BIN)/python -m pip install --quiet $(LOCKED) 'ray[serve]')
 	$(BIN)/python -m tools.benchmarks $(WHAT) $(BENCH_FLAGS)

@@ -29,6 +29,7 @@ NEEDS = {
     "a dump",
     "a maintainer",
     "a model",
+    "a quiet machine",
     "certificates",
     "msprobe",
     "root",

@@ -120,17 +120,12 @@ def compare(case: Contest, theirs: tuple[torch.Tensor, ...]) -> None:
             raise AssertionError(f"{case.typed}: the results differ by {worst:.3g}")
 
 
-def open_library(flags: argparse.Namespace, threads: int) -> Library:
+def open_library(threads: int, vector_level: str | None = None) -> Library:
     """Returns the library with so many threads, which it reads once in a process."""
     torch.set_num_threads(threads)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        try:
-            torchvision_kernel.load(folder)
-        except (OSError, AssertionError) as error:
-            print(f"torchvision's kernel does not load: {error}")
-        config = folder / "acl.json"
-        level = {"vector_level": flags.vector_level} if flags.vector_level else {}
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "acl.json"
+        level = {"vector_level": vector_level} if vector_level else {}
         config.write_text(json.dumps({"host": {"threads": threads, **level}}))
         acl = Library(str(host_library()))
         acl.call("aclInit", str(config).encode())
@@ -140,7 +135,12 @@ def open_library(flags: argparse.Namespace, threads: int) -> Library:
 
 def measure(flags: argparse.Namespace, threads: int) -> list[tuple[str, ...]]:
     """Returns the cells of each case; runs in a process of its own."""
-    acl = open_library(flags, threads)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            torchvision_kernel.load(Path(folder))
+        except (OSError, AssertionError) as error:
+            print(f"torchvision's kernel does not load: {error}")
+    acl = open_library(threads, flags.vector_level)
     found = []
     for operator, size in product(flags.operators, flags.sizes):
         for typed in (each for each in timed_cases(operator, size) if each.dtype in flags.dtypes):
@@ -156,7 +156,7 @@ def measure(flags: argparse.Namespace, threads: int) -> list[tuple[str, ...]]:
 
 def measure_products(flags: argparse.Namespace, threads: int, quick: bool) -> list[tuple[str, ...]]:
     """The same of the products of matrices."""
-    acl = open_library(flags, threads)
+    acl = open_library(threads, flags.vector_level)
     found, of_float32 = [], {}
     for each in products(tuple(flags.dtypes), quick=quick):
         with ExitStack() as stack:
@@ -181,7 +181,7 @@ def measure_products(flags: argparse.Namespace, threads: int, quick: bool) -> li
 
 def measure_convolutions(flags: argparse.Namespace, threads: int, quick: bool) -> list[tuple[str, ...]]:
     """The same of convolutions and their gradients."""
-    acl = open_library(flags, threads)
+    acl = open_library(threads, flags.vector_level)
     found, of_float32 = [], {}
     for race in races(tuple(flags.dtypes), quick=quick):
         with ExitStack() as stack:
@@ -199,7 +199,7 @@ def measure_convolutions(flags: argparse.Namespace, threads: int, quick: bool) -
 
 def measure_attention(flags: argparse.Namespace, threads: int, quick: bool) -> list[tuple[str, ...]]:
     """The same of attention and its gradients, with our workspace."""
-    acl = open_library(flags, threads)
+    acl = open_library(threads, flags.vector_level)
     found = []
     for race in kernel_attention.races(tuple(flags.dtypes), quick=quick):
         with ExitStack() as stack:

@@ -25,14 +25,7 @@ HUGE: Final = "100 MB"
 """It takes longer, and sixteen at once would take gigabytes."""
 UNARY: Final = ("16 KB", "1 MB", "6.4 MB")
 """Larger ones do not fit in a message."""
-LEAST: Final = {
-    **{("16 KB", at_once): (ratio, None) for at_once, ratio in zip(AT_ONCE, (0.65, 0.7, 0.8), strict=True)},
-    **{("1 MB", at_once): (None, 0.75) for at_once in AT_ONCE},
-    **{("6.4 MB", at_once): (0.85, 0.8) for at_once in AT_ONCE},
-}
-"""The ratios to the echo and to the fresh echo that are promised of this server."""
-
-Promise = Mapping[tuple[str, int], float | None]
+Promise = Mapping[tuple[str, int], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +47,7 @@ def promised(least: float, *sizes: str) -> Promise:
 
 
 def rows(shared_memory: Callable[[Size], Load]) -> dict[str, Row]:
-    to_echoes = {
-        name: {key: both[kind] for key, both in LEAST.items()} for kind, name in enumerate(("echo", "fresh echo"))
-    }
-    own: Mapping[str, Promise] = {name: {} for name in to_echoes}
+    to_echoes: Mapping[str, Promise] = {"echo": {}, "fresh echo": {}}
     in_chunks = ("6.4 MB", HUGE)
     chunked: Mapping[str, Promise] = {"chunk echo": {}, "whole echo": promised(0.8, HUGE), "aclgrad": {}}
     return {
@@ -65,9 +55,9 @@ def rows(shared_memory: Callable[[Size], Load]) -> dict[str, Row]:
         "fresh echo": Row("echo", loads.fresh_echo),
         "chunk echo": Row("echo", loads.chunk_echo, in_chunks),
         "whole echo": Row("echo", loads.whole_echo, in_chunks),
-        "naive": Row("naive", loads.unary, against=own),
+        "naive": Row("naive", loads.unary, against=to_echoes),
         "aclgrad": Row("aclgrad", loads.unary, against=to_echoes),
-        "against": Row("against", loads.unary, against={**own, "aclgrad": {}}),
+        "against": Row("against", loads.unary, against={**to_echoes, "aclgrad": {}}),
         "batch": Row("aclgrad", loads.batch, ("16 KB",), {"aclgrad": promised(8.0, "16 KB"), "echo": {}}, BATCH),
         "chunked": Row("aclgrad", loads.chunked, in_chunks, chunked),
         "shared": Row("local", shared_memory, tuple(SIZES), {"aclgrad": {}, "chunked": {}}),

@@ -1,0 +1,57 @@
+"""The table of the latest run of `make bench` in docs/capacity.md, and what of it stands in the README."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+PAGE: Final = "docs/capacity.md"
+START: Final = "<!-- bench: written by `make bench` -->\n"
+END: Final = "<!-- end of bench -->\n"
+README: Final = (
+    ("call of 16 KB, 16 at once", "a naive grpcio and PyTorch server"),
+    ("call of 16 KB, 1 at once", "a bare gRPC echo"),
+    ("program of ten small steps", "the same steps as calls"),
+    ("program of ten small steps", "PyTorch here, without a server"),
+    ("training step of ResNet-18, 8 images", "PyTorch here, without a server"),
+)
+"""The rows that convince or warn: what, and relative to what."""
+_MEASURED: Final = "Measured "
+
+
+def block(conditions: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns what stands between the marks: when and where it was measured, and the table."""
+    return f"{_MEASURED}{conditions}.\n\n{_table(headings, rows)}"
+
+
+def with_block(page: str, text: str) -> str:
+    """Returns the page with this text between the marks."""
+    before, _, after = _split(page)
+    return "".join([before, START, text, END, after])
+
+
+def readme_rows(page: str) -> str:
+    """Returns the README's table from the text of docs/capacity.md, with a line that says when it was measured.
+
+    Raises ValueError if the page lacks one of the rows.
+    """
+    _, text, _ = _split(page)
+    lines = text.splitlines()
+    rows = [[each.strip() for each in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    found = {(row[0], row[2]): row for row in rows}
+    missing = [f"{what}, relative to {beside}" for what, beside in README if (what, beside) not in found]
+    if missing or not lines or not lines[0].startswith(_MEASURED):
+        raise ValueError(f"{PAGE} lacks {missing[0] if missing else _MEASURED}; run `make bench BENCH_FLAGS=--write`")
+    table = _table(("aclgrad", "relative to", "speed"), ([*key, found[key][3]] for key in README))
+    return f"{table}\n{lines[0]}\n"
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---").replace("--- |", "---|")
+
+
+def _split(page: str) -> tuple[str, str, str]:
+    before, start, rest = page.partition(START)
+    text, end, after = rest.partition(END)
+    if not start or not end:
+        raise ValueError(f"{PAGE} lacks the line {(END if start else START).strip()}")
+    return before, text, after
