@@ -1,4 +1,4 @@
-"""The tables of ARCHITECTURE.md and docs/check.md that follow from the source."""
+"""The tables of README, ARCHITECTURE.md and docs/check.md that follow from the source."""
 
 import ast
 import inspect
@@ -9,6 +9,7 @@ from typing import Final
 
 from aclgrad.judge.check.command import CHECKS
 from aclgrad.operators.spec import OperatorSpec
+from tools.generate.figures import PAGE, readme_rows
 
 ROOT: Final = Path(__file__).parents[2]
 SERVER: Final = "aclgrad_server"
@@ -17,6 +18,7 @@ SERVER: Final = "aclgrad_server"
 def files(_specs: Sequence[OperatorSpec]) -> dict[Path, bytes]:
     """Returns each page with its table."""
     return {
+        ROOT / "README.md": with_table(ROOT / "README.md", "figures", readme_rows((ROOT / PAGE).read_text())),
         ROOT / "ARCHITECTURE.md": with_table(ROOT / "ARCHITECTURE.md", "packages", package_table()),
         ROOT / "docs/check.md": with_table(ROOT / "docs/check.md", "checks", check_table()),
     }
