@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from aclgrad.commands.load import Measured
 from aclgrad.tables import new_console
@@ -20,8 +20,12 @@ async def bar(planned_s: float, told: Callable[[], str]) -> AsyncIterator[None]:
     if not console.is_terminal:
         yield
         return
-    columns = (BarColumn(20), TextColumn("{task.completed:.0f} of {task.total:.0f} s"), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True) as progress:
+    columns = (
+        BarColumn(20),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} s"),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
         drawing = asyncio.ensure_future(_draw(progress, planned_s, told))
         try:
             yield
