@@ -8,6 +8,7 @@ from typing import Final
 from rich.progress import BarColumn, Progress, TextColumn
 
 from aclgrad.commands.load import Measured
+from aclgrad.exits import wants_json
 from aclgrad.tables import new_console
 
 _REDRAW_S: Final = 0.25
@@ -15,9 +16,9 @@ _REDRAW_S: Final = 0.25
 
 @asynccontextmanager
 async def bar(planned_s: float, told: Callable[[], str]) -> AsyncIterator[None]:
-    """Shows the bar within the block, if standard error is a terminal."""
+    """Shows the bar within the block, if standard error is a terminal and nobody wants JSON."""
     console = new_console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal or wants_json():
         yield
         return
     columns = (
