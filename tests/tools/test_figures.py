@@ -38,7 +38,7 @@ def test_the_readme_has_rows_of_the_latest_run_and_its_date() -> None:
     for what, beside in README:
         (found,) = (each for each in ALL if (each.what, each.beside) == (what, beside))
         assert f"| {what} | {beside} | {found.ratio:.2f} |" in table
-    assert "Measured today, here." in table
+    assert "On the CPU, today, above 1" in table
 
 
 @pytest.mark.parametrize("page", [PAGE_TEXT.replace("<!-- end of bench -->", ""), with_block(PAGE_TEXT, "")])
