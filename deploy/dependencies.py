@@ -33,7 +33,8 @@ def development_dependencies() -> list[str]:
     """Returns these, those of the commands, and those of every group that `make` installs."""
     commands = read(ROOT / "client/pyproject.toml")["project"]["optional-dependencies"]["cli"]
     groups = read(ROOT / "pyproject.toml")["dependency-groups"]
-    grouped = {each for name, group in groups.items() if name not in PINNED for each in group}
+    # A group that another one includes is among them itself.
+    grouped = {each for name, group in groups.items() if name not in PINNED for each in group if isinstance(each, str)}
     return sorted({*dependencies(), *commands, *grouped})
 
 

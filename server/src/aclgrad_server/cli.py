@@ -66,6 +66,9 @@ def main(**flags: Any) -> int:
     Prints `admin: ADDRESS` when it answers health checks, and `ready: ADDRESS...` when it serves; with several devices
     or workers, also `worker I: ADDRESS...` for each. Flags override variables; variables override the TOML file. A SIZE
     is a number of bytes, or one with a unit: k, M, G, T of 1000, or Ki, Mi, Gi, Ti of 1024.
+
+    SIGHUP reads the file again. Several workers are restarted with it one by one; a single process takes the log level,
+    the number of waiting calls and the drain limit, and its log names changes that need a restart.
     """
     try:
         settings = read_settings(flags)
