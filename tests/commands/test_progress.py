@@ -1,10 +1,12 @@
 """Bars: on a terminal they say how much, how fast and how long still; elsewhere there is nothing."""
 
+import json
 import os
 import subprocess
 import sys
 import termios
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -34,8 +36,7 @@ def on_terminal(*words: str, width: int = 80, **streams: Any) -> tuple[bytes, by
     streams = {"stdout": subprocess.PIPE, "stderr": theirs} | {
         name: theirs if value == "terminal" else value for name, value in streams.items()
     }
-    process: subprocess.Popen[bytes] = subprocess.Popen([sys.executable, *words], env=environment, **streams)
-    with process:
+    with subprocess.Popen([sys.executable, *words], env=environment, text=False, **streams) as process:
         os.close(theirs)
         shown = b""
         while True:
@@ -46,7 +47,7 @@ def on_terminal(*words: str, width: int = 80, **streams: Any) -> tuple[bytes, by
             if not part:
                 break
             shown += part
-        output: bytes = process.stdout.read() if process.stdout else b""
+        output = cast("bytes", process.stdout.read()) if process.stdout else b""
     os.close(ours)
     return output, shown
 
@@ -60,25 +61,30 @@ def test_a_terminal_shows_count_rate_and_time_left_and_is_whole_at_the_end(fails
     assert all(f"\x1b[2Kline {n}\r\n".encode() in shown for n in range(4))
 
 
-def test_a_pipe_gets_the_lines_and_the_terminal_the_bar() -> None:
-    output, shown = on_terminal("-c", BAR.format(fails=False), width=40)
-    assert output == b"line 0\nline 1\nline 2\nline 3\n"
+def test_a_file_gets_the_lines_and_the_terminal_the_bar(tmp_path: Path) -> None:
+    with (tmp_path / "output").open("wb") as file:
+        _, shown = on_terminal("-c", BAR.format(fails=False), width=40, stdout=file)
+    assert (tmp_path / "output").read_bytes() == b"line 0\nline 1\nline 2\nline 3\n"
     assert b"4/4" in shown
     assert b"line" not in shown
 
 
+def test_what_another_program_reads_and_may_print_comes_without_a_bar() -> None:
+    output, shown = on_terminal("-c", BAR.format(fails=False))
+    assert (output.count(b"line"), shown) == (4, b"")
+
+
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
 def test_terminals_without_colour_or_cursor(environment: dict[str, str]) -> None:
-    _, shown = on_terminal("-c", BAR.format(fails=False), env=environment)
+    _, shown = on_terminal("-c", BAR.format(fails=False), stdout="terminal", env=environment)
     assert b"\x1b[3" not in shown
     assert (b"4/4" in shown) == ("NO_COLOR" in environment)
 
 
 def test_json_has_no_bar(testing: TestServer) -> None:
     main = "from aclgrad.cli import main; main()"
-    output, shown = on_terminal("-c", main, "doctor", testing.target, "--json")
-    assert output.startswith(b'{"exit_code": 0, ')
-    assert shown == b""
+    _, shown = on_terminal("-c", main, "doctor", testing.target, "--json", stdout="terminal")
+    assert json.loads(shown)["exit_code"] == 0
 
 
 def test_no_terminal_has_no_bar() -> None:

@@ -3,6 +3,8 @@
 They stand on standard error and are gone at the end, so that the output is the same with and without them.
 """
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,4 +83,13 @@ class _Rate(ProgressColumn):
 
 
 def _is_shown() -> bool:
-    return sys.stderr.isatty() and not new_console(stderr=True).is_dumb_terminal and not wants_json()
+    is_terminal = sys.stderr.isatty() and not new_console(stderr=True).is_dumb_terminal
+    return is_terminal and not wants_json() and not _is_piped()
+
+
+def _is_piped() -> bool:
+    """Says whether another program reads the output: it may print on the same terminal."""
+    try:
+        return stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False

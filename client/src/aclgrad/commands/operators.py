@@ -27,6 +27,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 
 _EXACT: Final = 2.0**53
 _WIDE: Final = 72
+_ALL: Final = 100
 _UNBOUNDED: Final = 1000
 ByProduct = Mapping[str, OperatorDescription]
 """An operator by product; a server has one product."""
@@ -65,18 +66,21 @@ def _of_catalogue() -> dict[str, ByProduct]:
 
 
 def _show_all(known: Mapping[str, ByProduct]) -> None:
-    table = columns("operator products dtypes dims kind")
     console = new_console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         # A program that reads it gets an operator in a line.
         console.width = _UNBOUNDED
+    # `aclgrad operators NAME` has what a narrow terminal has no room for.
+    headings = ["operator", "products", "dtypes", "dimensions", "kind"][: 3 if console.width < _ALL else 5]
+    table = columns(" ".join(headings))
     # A name is to be copied, so that the other columns go on in further lines, if they have room.
     table.columns[0].no_wrap = console.width >= _WIDE
     for name, by_product in known.items():
         leading = [input for each in by_product.values() for input in each.inputs if input.name == each.leading]
         dtypes = dict.fromkeys(dtype for each in leading for dtype in _dtypes(each))
         kind, ranks = _kind(next(iter(by_product.values()))), _ranks(leading[0]) if leading else ""
-        table.add_row(name, ", ".join(by_product), ", ".join(sorted(dtypes)), ranks, kind)
+        cells = (name, ", ".join(by_product), ", ".join(sorted(dtypes)), ranks, kind)
+        table.add_row(*cells[: len(headings)])
     console.print(table)
 
 
