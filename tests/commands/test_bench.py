@@ -161,9 +161,10 @@ def test_products_and_convolutions_have_their_operations_per_second(run: Run) ->
     assert "GFLOP/s" not in run(*command, "--operator", "silu_backward", COLUMNS="120").output
 
 
-def test_a_server_that_answers_no_call_is_exit_code_3(run: Run) -> None:
+def test_failures_are_exit_code_1_and_a_first_call_that_fails_is_3(run: Run) -> None:
+    """A fast server may answer the first one before its time limit is looked at."""
     result = run("bench --seconds 0.2 --timeout-s 0.000001 --json")
-    assert result.exit_code == 3, result.output
+    assert result.exit_code == (3 if "error" in json.loads(result.stdout) else 1), result.output
 
 
 @pytest.mark.parametrize(

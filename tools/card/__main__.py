@@ -1,4 +1,4 @@
-"""Examines a card at the ABI, alone on it, and prints a JSON line for each row, as `aclgrad check --json` does."""
+"""Examines a card at the ABI, alone on it, and prints a JSON line for each row, as `aclgrad check --rows` does."""
 
 import argparse
 import faulthandler

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import click
+from rich.console import Console
 
 from aclgrad.errors import AclgradError, InvalidSettingError, RequestError
 from aclgrad.exit_codes import ExitCode
 from aclgrad.new_files import is_of_output
+from aclgrad.tables import new_console
 
 _PRINTED: Final = "aclgrad.exits.printed"
 """In the context of a command that has printed its object."""
@@ -20,6 +22,13 @@ def wants_json() -> bool:
     """Says whether the command that runs has the flag `--json`."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.params.get("as_json"))
+
+
+def output_console() -> Console:
+    """Returns what prints a command's output for people, which is nothing with `--json`."""
+    console = new_console()
+    console.quiet = wants_json()
+    return console
 
 
 def print_json(value: Any) -> None:

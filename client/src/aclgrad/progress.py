@@ -44,7 +44,7 @@ class Bar:
 def progress(planned: int, unit: str) -> Iterator[Bar]:
     """Shows a bar within the block; `unit` is what it counts, such as "calls"."""
     console = new_console(stderr=True)
-    if not planned or not _is_shown():
+    if not planned or not is_shown():
         yield Bar()
         return
     columns = (
@@ -63,7 +63,7 @@ def progress(planned: int, unit: str) -> Iterator[Bar]:
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
     """Says within the block what the program waits for, if there is a terminal."""
-    if not _is_shown():
+    if not is_shown():
         yield
         return
     with new_console(stderr=True).status(escape(what)):
@@ -82,7 +82,8 @@ class _Rate(ProgressColumn):
         return Text(f"{rate(speed)} {self._unit}/s" if speed else "", "cyan")
 
 
-def _is_shown() -> bool:
+def is_shown() -> bool:
+    """Says whether a bar has a place where it disturbs nobody."""
     is_terminal = sys.stderr.isatty() and not new_console(stderr=True).is_dumb_terminal
     return is_terminal and not wants_json() and not _is_piped()
 

@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from aclgrad import progress
 from aclgrad.judge.dumps.display import Display
 from aclgrad.judge.dumps.summary import Summary
 from aclgrad.judge.findings.rows import End
@@ -93,9 +94,11 @@ def test_calls_that_were_not_reached_are_counted() -> None:
     assert "1,600 calls: 361 judged, 11 not judged, 1,228 not reached\n" in text
 
 
-def test_work_that_shows_no_calls_has_a_bar() -> None:
+def test_work_that_shows_no_calls_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     file = StringIO()
-    display = Display(Console(file=file, width=80, force_terminal=True))
+    monkeypatch.setattr(progress, "is_shown", lambda: True)
+    monkeypatch.setattr(progress, "new_console", lambda **_: Console(file=file, width=80, force_terminal=True))
+    display = Display(Console(file=StringIO()))
     assert list(display.each("abc", "other work")) == ["a", "b", "c"]
     assert "3/3" in file.getvalue()
     assert "other work" in file.getvalue()

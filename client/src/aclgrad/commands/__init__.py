@@ -402,8 +402,7 @@ def bench_command(**given: Any) -> None:
 
     With --report, it says how many calls and programs a second you may promise.
 
-    Exits with 0, with 1 if a call failed or no rate can be promised, with 2 for wrong usage, and with 130 after Ctrl-C,
-    with a partial report.
+    Exits with 1 also if no rate can be promised.
     """
     for name in ("operator", "dtype", "size") if given["program"] else ():
         if click.get_current_context().get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:

@@ -8,7 +8,7 @@ from typing import Final
 from rich.progress import BarColumn, Progress, TextColumn
 
 from aclgrad.commands.load import Measured
-from aclgrad.exits import wants_json
+from aclgrad.progress import is_shown
 from aclgrad.tables import new_console
 
 _REDRAW_S: Final = 0.25
@@ -16,9 +16,8 @@ _REDRAW_S: Final = 0.25
 
 @asynccontextmanager
 async def bar(planned_s: float, told: Callable[[], str]) -> AsyncIterator[None]:
-    """Shows the bar within the block, if standard error is a terminal and nobody wants JSON."""
-    console = new_console(stderr=True)
-    if not console.is_terminal or wants_json():
+    """Shows the bar within the block, if there is a place for it."""
+    if not is_shown():
         yield
         return
     columns = (
@@ -26,7 +25,7 @@ async def bar(planned_s: float, told: Callable[[], str]) -> AsyncIterator[None]:
         TextColumn("{task.completed:.0f} of {task.total:.0f} s"),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=new_console(stderr=True), transient=True) as progress:
         drawing = asyncio.ensure_future(_draw(progress, planned_s, told))
         try:
             yield

@@ -17,9 +17,11 @@ from aclgrad._client.sync.client import Client
 from aclgrad.commands.bar import bar, figures
 from aclgrad.commands.bench_report import FIGURES, PAGE, find_promises, report_folder, write_report
 from aclgrad.commands.called import Called, operator_called, program_called, ten_steps_called
-from aclgrad.commands.common import FAILED, INTERRUPTED, connection, exit_codes, fail, print_json
+from aclgrad.commands.common import connection
 from aclgrad.commands.load import Measured, closed_loop, open_loop
 from aclgrad.descriptions.status import ServerStatus
+from aclgrad.exit_codes import ExitCode
+from aclgrad.exits import exit_codes, fail, print_json
 from aclgrad.judge.findings.charts import Axis, chart, curve
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.products import Product
@@ -78,7 +80,7 @@ def _measured(options: Options) -> int:
         is_complete = True
     _show(options, called, measured, is_complete)
     has_measured = measured.milliseconds and not measured.failed
-    return INTERRUPTED if not is_complete else 0 if has_measured else FAILED
+    return ExitCode.INTERRUPTED if not is_complete else 0 if has_measured else ExitCode.WRONG
 
 
 def _reported(options: Options, folder: Path) -> int:
@@ -95,8 +97,8 @@ def _reported(options: Options, folder: Path) -> int:
                 click.echo(found["headline"])
                 click.echo(f"the page is {folder / PAGE}, with its figures in {FIGURES}")
     if not is_complete:
-        fail("bench", "interrupted; the report is partial", INTERRUPTED)
-    return 0 if all(each.promised for each in searches) else FAILED
+        fail("bench", "interrupted; the report is partial", ExitCode.INTERRUPTED)
+    return 0 if all(each.promised for each in searches) else ExitCode.WRONG
 
 
 def _called(options: Options) -> list[Called]:
@@ -168,7 +170,7 @@ def _show(options: Options, called: Called, measured: Measured, is_complete: boo
         for reason, count in measured.errors.most_common():
             click.echo(f"{counted(count, 'call')} failed: {reason}")
     if not is_complete:
-        fail("bench", "interrupted; the report is partial", INTERRUPTED)
+        fail("bench", "interrupted; the report is partial", ExitCode.INTERRUPTED)
 
 
 def _latency_plot(title: str, milliseconds: Sequence[float]) -> str:

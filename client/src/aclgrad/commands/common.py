@@ -4,21 +4,14 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from aclgrad._client.settings.environment import unless_set
 from aclgrad.errors import UnknownOperatorError
-from aclgrad.exit_codes import ExitCode
-from aclgrad.exits import exit_codes as exit_codes
-from aclgrad.exits import fail as fail
-from aclgrad.exits import print_json as print_json
 from aclgrad.operators.spec import AttributeKind, OperatorKind
 from aclgrad.tensors import DType
 
 Listed = TypeVar("Listed")
-
-FAILED: Final = ExitCode.WRONG
-INTERRUPTED: Final = ExitCode.INTERRUPTED
 
 
 def connection(target: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from aclgrad._client.channel.targets import targets_of
+from aclgrad.exits import output_console
 from aclgrad.judge.bundles import JudgedProgram
 from aclgrad.judge.check.exports import Exports, check_unused
 from aclgrad.judge.check.gradients import accuracy, fills, layouts, statistics
@@ -167,7 +168,7 @@ def check(options: Options) -> tuple[Report, Told]:
             if exports:
                 exports.take(row, judged)
 
-        display = Display(verbose=options.verbose, is_by_operator=options.invariance)
+        display = Display(output_console(), verbose=options.verbose, is_by_operator=options.invariance)
         report = judge_all(tasks, display, options.rows, conclude, keep)
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from aclgrad._client.channel.targets import targets_of
+from aclgrad.exits import output_console
 from aclgrad.judge.check.target import CheckError, Target, open_target
 from aclgrad.judge.compare.pairs import Call, pair_tasks, table_calls, ulps
 from aclgrad.judge.findings.display import STYLES, Display, render, share_of
@@ -243,7 +244,7 @@ def compare(options: Options) -> tuple[Report, Told]:
             report.conclusion = conclusion_of(lines_of(report.rows), a, b)
             report.switches = executor_cache(report, a, b, is_whole=not (options.only or options.dump))
 
-        report = judge_all(tasks, PairDisplay(verbose=options.verbose), options.rows, conclude)
+        report = judge_all(tasks, PairDisplay(output_console(), verbose=options.verbose), options.rows, conclude)
     if options.html:
         options.html.write_text(page(report), encoding="utf-8")
     return report, report.told

@@ -15,6 +15,7 @@ import torch
 
 from aclgrad.errors import DeadlinePassedError
 from aclgrad.exit_codes import ExitCode
+from aclgrad.exits import output_console
 from aclgrad.judge.dumps.arriving import with_arriving
 from aclgrad.judge.dumps.display import Display
 from aclgrad.judge.dumps.judging import Judge
@@ -144,7 +145,7 @@ def run(
 
     `of` is what else runs that resume each other have in common.
     """
-    display = Display(verbose=options.verbose)
+    display = Display(output_console(), verbose=options.verbose)
     notes: list[str] = []
     common = {
         "dumps": {found.folder.as_posix(): found.digest() for found in dumps},

@@ -9,27 +9,24 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 import aclgrad
-from aclgrad.exits import wants_json
 from aclgrad.judge.findings.charts import error_charts, latency_charts
 from aclgrad.judge.findings.rows import Element, Origin, Report, Row, Verdict, by_key, worst_first
 from aclgrad.progress import Bar, progress
-from aclgrad.tables import new_console
 from aclgrad.tables import table as columns
 
 STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
 
 
 class Screen:
-    """A console, which is quiet if the command prints JSON, and a bar below its lines."""
+    """A console, and a bar below its lines."""
 
-    def __init__(self, *, verbose: bool = False) -> None:
-        self._console = new_console()
-        self._console.quiet = wants_json()
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        self._console = console
         self._verbose = verbose
         self._bar = Bar()
 
@@ -53,9 +50,9 @@ class Screen:
 class Display(Screen):
     """Shows rows that failed as they arrive, or with `verbose` all rows, and at the end `tables`."""
 
-    def __init__(self, *, verbose: bool = False, is_by_operator: bool = False) -> None:
+    def __init__(self, console: Console, *, verbose: bool = False, is_by_operator: bool = False) -> None:
         """Takes whether the table has a line for each operator also if it is not verbose."""
-        super().__init__(verbose=verbose)
+        super().__init__(console, verbose=verbose)
         self._is_by_operator = is_by_operator or verbose
 
     def take(self, row: Row) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from aclgrad._client.settings.environment import unless_set
 from aclgrad._client.sync.client import Client
+from aclgrad.exits import output_console
 from aclgrad.judge.dumps import command
 from aclgrad.judge.dumps.judging import Judge
 from aclgrad.judge.dumps.page import Run
@@ -62,7 +63,7 @@ def replay(options: Options) -> tuple[Run, Told]:
     further = list(replayed.notes())
     if options.bundle:
         further.append(replayed.worst.write(options.bundle, {origin: status}, overwrite=options.force))
-    Screen().tell(further)
+    Screen(output_console()).tell(further)
     return run, lambda: {**told(), "notes": [*told()["notes"], *further]}
 
 
