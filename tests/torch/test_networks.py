@@ -3,6 +3,7 @@
 The count is of its engine's events, and of the operators that each node calls.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
@@ -35,8 +36,14 @@ HANDED_ON: Final = frozenset({"AddBackward0", "SubBackward0", "SumBackward0", "S
 SUMS: Final = frozenset({"torch::autograd::AccumulateGrad", "ExpandBackward0"})
 """Nodes that add, and that are leaves and views all the same."""
 ON_CPU: Final = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward  # noqa: SLF001 - its only name
-ATTENTION: Final = {ON_CPU: lambda grad_out, *inputs, **_: sdpa_backward_flop_count(grad_out, *inputs[:3])}
-"""PyTorch's own formula, which it does not apply on the CPU."""
+LSTM: Final = torch.ops.aten.mkldnn_rnn_layer_backward
+MORE: Final = {
+    # PyTorch's own formula, which it does not apply on the CPU.
+    ON_CPU: lambda grad_out, *inputs, **_: sdpa_backward_flop_count(grad_out, *inputs[:3]),
+    # For each word and example, input and state with their weights, once for the gradients of either.
+    LSTM: lambda input, of_input, of_state, *_, **__: 4 * math.prod([*input[:2], 4 * 8, 8 + 8]),
+}
+"""Formulas that its counter lacks."""
 
 
 class Operators(TorchDispatchMode):
@@ -81,7 +88,7 @@ def gradients(network: Network) -> list[Tensor | None]:
 def test_gradients_are_those_of_pytorch_and_the_account_counts_what_ran(client: RecordingClient, name: str) -> None:
     own, network = network_of(name), network_of(name)
     torch.manual_seed(4)
-    with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter:
+    with FlopCounterMode(display=False, custom_mapping=MORE) as counter:
         loss = own.step()
         forward = counter.get_total_flops()
         loss.backward()

@@ -26,6 +26,8 @@ def flops_of(node: Node) -> int:
     base = base_of(node)
     if base in _PRODUCTS:
         return _PRODUCTS[base](node)
+    if base == "MkldnnRnnLayer":
+        return _recurrent_layer(node)
     kernel = kernel_of(node)
     if kernel.startswith("conv"):
         return _convolution(node)
@@ -75,6 +77,14 @@ def _attention(node: Node) -> int:
     inputs = [_input(node, index, name) for index, name in enumerate(("query", "key", "value"))]
     flops: int = 0 if None in inputs else sdpa_backward_flop(_output(node), *inputs)
     return flops
+
+
+def _recurrent_layer(node: Node) -> int:
+    """Returns those of oneDNN's LSTM, for which PyTorch has no formula: it computes all gradients, wanted or not."""
+    input, *weights = (_input(node, index, name) for index, name in enumerate(("input", "weight0", "weight1")))
+    if input is None or None in weights:
+        return 0
+    return 2 * 2 * math.prod(input[:2]) * sum(math.prod(each) for each in weights if each is not None)
 
 
 def _product(first: int) -> Callable[[Node], int]:
