@@ -109,6 +109,17 @@ class BERT(nn.Module):
         return logits
 
 
+class _SwiGLU(nn.Module):
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.down(functional.silu(self.gate(x)) * self.up(x))
+        return made
+
+
 class _RotaryBlock(nn.Module):
     """A block of Llama: RMS norms, rotary positions, heads that share keys, and SwiGLU."""
 
@@ -119,13 +130,11 @@ class _RotaryBlock(nn.Module):
         self.query = nn.Linear(width, width, bias=False)
         self.key, self.value = (nn.Linear(width, shared * size, bias=False) for _ in range(2))
         self.out = nn.Linear(width, width, bias=False)
-        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
-        self.down = nn.Linear(inner, width, bias=False)
+        self.feed: nn.Module = _SwiGLU(width, inner)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         x = x + self.attention(self.norms[0](x), cos, sin)
-        hidden = self.norms[1](x)
-        made: Tensor = x + self.down(functional.silu(self.gate(hidden)) * self.up(hidden))
+        made: Tensor = x + self.feed(self.norms[1](x))
         return made
 
     def attention(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
