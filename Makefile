@@ -79,7 +79,7 @@ clean: ## Remove the environment and all build output
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
 CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint
-CI_ALONE := test-wheels test soak-short load-short hostile-short chaos-short demo
+CI_ALONE := test-wheels test coverage-short soak-short load-short hostile-short chaos-short demo
 ci: export SECOND_RUN := yes
 ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint frameworks bench) ## Run what every submission runs: lint, `make test`, bridges, sanitizers, the wheels' demo, the short lab
 	@rm -f build/seconds.txt
@@ -255,6 +255,12 @@ load: $(BUILT) $(BIN)/.setup-bench ## Say how many calls/s may be promised, then
 
 load-short: $(BUILT) $(BIN)/.setup-bench ## Part of several scenarios, in a minute, without most objectives
 	$(BIN)/python -m tools.lab load short
+
+coverage: $(BUILT) $(BIN)/.setup-frameworks ## Train forty small models for a step, and write how much of it a server computes to docs/coverage.md
+	$(BIN)/python -m tools.coverage
+
+coverage-short: $(BUILT) $(BIN)/.setup-frameworks ## The same with eight models, which may not fall behind that page
+	$(BIN)/python -m tools.coverage --short
 
 h2load:
 	@$(call debian,h2load,nghttp2-client)

@@ -1,0 +1,1 @@
+"""How much of known models' training steps the server computes, and how exactly: `make coverage`."""
