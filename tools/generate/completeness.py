@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.definitions import Definition
+from aclgrad.operators.items import Items
 from aclgrad.operators.samples import PLANES, Case, Samples
 from aclgrad.operators.spec import OperatorSpec, list_of
 from aclgrad.products import Product
@@ -151,10 +152,16 @@ def _failures(operator: Operator) -> Iterator[str]:
         return
     try:
         _compute(spec, samples, definition)
+        refusal = _joined(spec, samples)
         without = [product for product in sorted(spec.products) if not any(_long_calls(spec, samples, product))]
     except Exception as error:  # whatever the author's code may raise
         yield f"operator {spec.name} fails when it is tried on a sample and on SAMPLES.long: {_described(error)}"
         return
+    if refusal is not None:
+        yield (
+            f"operator {spec.name}: two calls do not join, because {refusal}; let batch_axes in its spec.py say "
+            'along which axes they join, and which attributes grow with the batch: BatchAxes(counts=("input_size",))'
+        )
     for product in without:
         yield (
             f"operator {spec.name} has no long call on product {product}; let SAMPLES.long in its samples.py yield "
@@ -187,6 +194,23 @@ def _compute(spec: OperatorSpec, samples: Samples, definition: Definition) -> No
     if definition.forward is not None:
         differentiated = {each.of: type for each, type in zip(spec.returned, outputs, strict=True)}
         _called(definition.forward, _normal(generator, differentiated) | given)
+
+
+def _joined(spec: OperatorSpec, samples: Samples) -> str | None:
+    """Returns why two calls like the example do not join, or None if they do or are not said to."""
+    items = Items.of(TypedCase(spec, samples.example, spec.dtypes[0]))
+    if items is None:
+        return None
+    batch = items.batch(2)
+    for product in sorted(spec.products):
+        is_legal = not any(spec.check(items.typed.arguments, product))
+        for violation in spec.check(batch.arguments, product) if is_legal else ():
+            return f"{violation.field} {violation.problem}"
+    for name, type in batch.outputs.items():
+        axis, one = items.axes.of(name), items.typed.outputs[name].shape
+        if axis is not None and type.shape[axis] != 2 * one[axis]:
+            return f"axis {axis} of {name} stays {one[axis]}"
+    return None
 
 
 def _served(spec: OperatorSpec) -> Iterator[tuple[Product, str]]:

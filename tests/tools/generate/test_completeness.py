@@ -101,6 +101,22 @@ SPEC = replace(SPEC, kind=OperatorKind.VALUE)
 """
 
 
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("", r"inputs\[grad_output\].shape is \(2, 1, 4, 5\), but attributes\[input_size\] .* is \(1, 1, 4, 5\)"),
+        (", check=lambda *_: ()", "axis 0 of grad_input stays 1"),
+    ],
+)
+def test_an_attribute_that_repeats_the_batch_is_told(made_up: Folder, more: str, reason: str) -> None:
+    good = "upsample_nearest2d_backward"
+    spec, definition, samples = (each.replace("{good}", good) for each in (SPEC, DEFINITION, SAMPLES))
+    axes = "from aclgrad.operators.batch_axes import along_the_first\n"
+    axes += f"SPEC = replace(SPEC, batch_axes=along_the_first{more})"
+    (told,) = made_up(spec=spec + axes, definition=definition, samples=samples)
+    assert re.fullmatch(rf"operator made_up: two calls do not join, because {reason}; let batch_axes in .*", told)
+
+
 def test_a_value_needs_no_forward_function(made_up: Folder) -> None:
     assert made_up(spec=SPEC + VALUE, definition=f"{DEFINITION}\nvalue = backward\ndel backward, forward") == []
 
