@@ -9,7 +9,6 @@ END: Final = "<!-- end of bench -->\n"
 README: Final = (
     ("call of 16 KB, 16 at once", "a naive grpcio and PyTorch server"),
     ("call of 16 KB, 1 at once", "a bare gRPC echo"),
-    ("program of ten small steps", "the same steps as calls"),
     ("training step of ResNet-18, 8 images", "PyTorch here, without a server"),
 )
 """The rows that convince or warn: what, and relative to what."""

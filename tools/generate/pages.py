@@ -3,13 +3,16 @@
 import ast
 import inspect
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from aclgrad.judge.check.command import CHECKS
 from aclgrad.operators.spec import OperatorSpec
-from tools.generate.figures import PAGE, readme_rows
+from tools.coverage.page import PAGE as COVERAGE
+from tools.coverage.page import readme_line
+from tools.generate.figures import PAGE as CAPACITY
+from tools.generate.figures import readme_rows
 
 ROOT: Final = Path(__file__).parents[2]
 SERVER: Final = "aclgrad_server"
@@ -17,21 +20,28 @@ SERVER: Final = "aclgrad_server"
 
 def files(_specs: Sequence[OperatorSpec]) -> dict[Path, bytes]:
     """Returns each page with its table."""
+    figures = readme_rows((ROOT / CAPACITY).read_text())
     return {
-        ROOT / "README.md": with_table(ROOT / "README.md", "figures", readme_rows((ROOT / PAGE).read_text())),
-        ROOT / "ARCHITECTURE.md": with_table(ROOT / "ARCHITECTURE.md", "packages", package_table()),
-        ROOT / "docs/check.md": with_table(ROOT / "docs/check.md", "checks", check_table()),
+        ROOT / name: with_tables(ROOT / name, tables)
+        for name, tables in {
+            "README.md": {"coverage": f"{readme_line(COVERAGE.read_text())}\n", "figures": figures},
+            "ARCHITECTURE.md": {"packages": package_table()},
+            "docs/check.md": {"checks": check_table()},
+        }.items()
     }
 
 
-def with_table(page: Path, subject: str, table: str) -> bytes:
-    """Returns the page with the table between the two marks of its subject."""
-    start, end = f"<!-- {subject}: written by `make generate` -->\n", f"<!-- end of {subject} -->\n"
-    before, _, rest = page.read_text().partition(start)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise SystemExit(f"{page.name} lacks the line {start.strip()} or {end.strip()}")
-    return "".join([before, start, table, end, after]).encode()
+def with_tables(page: Path, tables: Mapping[str, str]) -> bytes:
+    """Returns the page with each table between the two marks of its subject."""
+    text = page.read_text()
+    for subject, table in tables.items():
+        start, end = f"<!-- {subject}: written by `make generate` -->\n", f"<!-- end of {subject} -->\n"
+        before, _, rest = text.partition(start)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise SystemExit(f"{page.name} lacks the line {start.strip()} or {end.strip()}")
+        text = "".join([before, start, table, end, after])
+    return text.encode()
 
 
 def check_table() -> str:
