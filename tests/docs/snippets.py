@@ -10,8 +10,9 @@ PAGES: Final = tuple(
     ROOT / name
     for name in ("README.md", "website/home.md", *sorted(map(str, (ROOT / "docs").glob("*.md"))), "deploy/README.md")
 )
-_BLOCK: Final = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-_MARK: Final = re.compile(r"# needs (?P<what>.+)")
+_BLOCK: Final = re.compile(
+    r"^(<!-- needs (?P<what>[^\n]+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 LANGUAGES: Final = ("python", "sh", "console")
 """A console is for people: its blocks are marked."""
 
@@ -22,12 +23,8 @@ class Snippet(NamedTuple):
     place: str
     language: str
     text: str
-
-    @property
-    def needs(self) -> str | None:
-        """What the first line says the block needs, which a machine for tests lacks."""
-        found = _MARK.match(self.text)
-        return found["what"] if found else None
+    needs: str | None = None
+    """What a comment before the block says that it needs, and a machine for tests lacks."""
 
 
 def snippets(page: Path) -> Iterator[Snippet]:
@@ -36,4 +33,4 @@ def snippets(page: Path) -> Iterator[Snippet]:
     for found in _BLOCK.finditer(text):
         if found["language"] in LANGUAGES:
             line = text.count("\n", 0, found.start()) + 1
-            yield Snippet(f"{page.relative_to(ROOT)}:{line}", found["language"], found["text"])
+            yield Snippet(f"{page.relative_to(ROOT)}:{line}", found["language"], found["text"], found["what"])
