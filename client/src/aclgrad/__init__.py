@@ -6,9 +6,8 @@ with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
 
 Calls: `Client`, `AsyncClient`, their batches (`Batch`, `AsyncBatch`) and their programs (`Program`, `AsyncProgram`, of
-`Handle`s). `request_id` names calls, a `CallReport`
-describes one that has ended, `channel_options` are for a channel of your own, `tune_allocator` makes large messages
-faster.
+`Handle`s). `request_id` names calls, a `CallReport` describes an ended call, `channel_options` are for a channel of
+your own, `tune_allocator` makes large messages faster.
 
 Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors` draws the tree.
 
@@ -247,7 +246,7 @@ _MODULES: Final = {name: module for module, names in _NAMES.items() for name in 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        # To import `importlib.metadata` takes as long as all else here together.
+        # Importing `importlib.metadata` takes as long as everything else here together.
         from importlib.metadata import version
 
         return version("aclgrad")

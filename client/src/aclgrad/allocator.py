@@ -1,12 +1,12 @@
-"""glibc's allocator: freed memory that is kept for later messages, and given back."""
+"""glibc's allocator: keeps freed memory for later messages, and gives it back."""
 
 import ctypes
 from typing import Any, Final
 
-# Freed memory stays mapped, because page faults of fresh memory are what a large message costs most. One heap, because
-# only the first one can hold blocks of more than 64 MiB, and each thread has a cache of small ones. Measured with glibc
-# 2.36 on two cores, for a server: 1.4x the calls/s at 6.4 MB and 2x at 100 MB; two heaps lose a third of it at 100 MB;
-# a threshold of 32 MiB gives most of the gain at 6.4 MB and none at 100 MB.
+# Freed memory stays mapped, because page faults of fresh memory are the largest cost of a large message. One heap,
+# because only the first one can hold blocks of more than 64 MiB, and each thread has a cache of small ones. Measured
+# with glibc 2.36 on two cores, for a server: 1.4x the calls/s at 6.4 MB and 2x at 100 MB; two heaps lose a third of it
+# at 100 MB; a threshold of 32 MiB gives most of the gain at 6.4 MB and none at 100 MB.
 _MALLOPT: Final = {
     "M_MMAP_THRESHOLD": (-3, 2**30),
     "M_TRIM_THRESHOLD": (-1, 2**31 - 1),
@@ -15,15 +15,15 @@ _MALLOPT: Final = {
 }
 """Parameters of mallopt(3), with their numbers and values."""
 _OLD_MMAP_THRESHOLD: Final = 32 * 2**20
-"""The most before glibc 2.35, as also for the variable MALLOC_MMAP_THRESHOLD_."""
+"""The limit before glibc 2.35, also of the variable MALLOC_MMAP_THRESHOLD_."""
 
 
 def tune_allocator() -> bool:
-    """Has glibc keep freed memory for later calls instead of unmapping it, and says whether it does.
+    """Makes glibc keep freed memory for later calls instead of unmapping it; returns whether it does.
 
-    The page faults of memory that is fresh each time are a good part of what a gradient of many megabytes costs. It
-    concerns the whole process, which then keeps the memory of its largest moment: so it is never done unasked. Call it
-    before other threads begin. False means another C library, or a glibc that allows less.
+    Page faults of fresh memory are a large part of the cost of a gradient of many megabytes. The setting affects the
+    whole process, which then keeps its peak memory, so it is opt-in. Call it before other threads begin. False means
+    another C library, or a glibc that allows less.
     """
     library = _glibc()
     if library is None:
@@ -35,7 +35,7 @@ def tune_allocator() -> bool:
 
 
 def trim_allocator() -> bool:
-    """Gives free memory of every heap back to the system and says whether there was any; milliseconds per gigabyte."""
+    """Gives free memory of every heap back to the system; returns whether there was any. Milliseconds per gigabyte."""
     library = _glibc()
     return library is not None and library.malloc_trim(0) == 1
 

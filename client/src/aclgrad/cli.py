@@ -12,12 +12,12 @@ from aclgrad.extras import libraries_of, remedy_of
 from aclgrad.new_files import is_of_output
 
 _LEFT: Final = 1
-"""As click ends a program whose reader has left."""
+"""click's exit code if the output's reader has left."""
 
 
 def main() -> None:
     """Runs a command; exits with 2 if its extra is not installed or its output cannot be written."""
-    # What the output's encoding lacks, such as µ, is a question mark and no error.
+    # Characters that the output's encoding lacks, such as µ, become question marks.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -33,7 +33,7 @@ def main() -> None:
             print(end="", flush=True)
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
-        # PyTorch is for some commands alone; all of them need the libraries of the other extra.
+        # Only some commands need PyTorch; all need the libraries of the other extra.
         extra = next((each for each in ("cli", "torch") if library in libraries_of(each)), None)
         if extra is None:
             raise
@@ -47,7 +47,7 @@ def main() -> None:
         # Commands report all other errors of the system.
         if not is_of_output(error):
             raise
-        # What is left of the output goes nowhere, or Python would fail to write it once more.
+        # The rest of the output is discarded, or Python would fail to write it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             sys.exit(_LEFT)

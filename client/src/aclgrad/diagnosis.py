@@ -1,4 +1,4 @@
-"""Rows of a diagnosis: what was looked at, what was found, and what to do. Both doctors print and end by them."""
+"""Rows of a diagnosis: subject, finding and remedy. Both doctors print them and exit by them."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ _COLOURS: Final = {PASSED: "green", NOTED: "yellow", FAILED: "red"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing that was looked at. `remedy` is empty if nothing is to be done, or if `found` has it."""
+    """One finding. `remedy` is empty if nothing is to be done, or if `found` has it."""
 
     name: str
     verdict: str
@@ -36,7 +36,7 @@ def passed(name: str, found: str) -> Row:
 
 
 def noted(name: str, found: str, remedy: str = "") -> Row:
-    """Returns a row of what is worth knowing and stops nothing."""
+    """Returns a row that is worth knowing but not a problem."""
     return Row(name, NOTED, found, remedy)
 
 

@@ -1,15 +1,15 @@
-"""What an extra of a distribution requires: for messages that say what to install."""
+"""The requirements of a distribution's extras, for messages that say what to install."""
 
 import re
 
 
 def remedy_of(extra: str) -> str:
-    """Returns what to run if an extra of the client is missing: pip needs no index to know a client that it has."""
+    """Returns the command to install a missing extra of the client; pip needs no index for an installed client."""
     return f"run: pip install 'aclgrad[{extra}]'"
 
 
 def of_extra(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
-    """Returns what the bridge of an extra raises if the import of the library of that name fails."""
+    """Returns the error of a bridge whose library cannot be imported."""
     if error.name != extra:
         return error
     problem = f"aclgrad.{extra} needs {extra}, which is not installed"
@@ -17,8 +17,8 @@ def of_extra(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
 
 
 def libraries_of(extra: str, package: str = "aclgrad") -> dict[str, str]:
-    """Returns what an extra requires, by name."""
-    # To import it takes as long as most of the client, which needs it for an error alone.
+    """Returns the requirements of an extra by name."""
+    # Importing it takes as long as most of the client, which needs it only for an error.
     from importlib.metadata import requires
 
     required = (each.partition(";") for each in requires(package) or ())
@@ -29,7 +29,7 @@ def libraries_of(extra: str, package: str = "aclgrad") -> dict[str, str]:
 
 
 def missing_libraries(extra: str, package: str = "aclgrad") -> list[str]:
-    """Returns what an extra requires that is not installed. It imports none of them."""
+    """Returns an extra's requirements that are not installed, without importing any."""
     return [required for name, required in libraries_of(extra, package).items() if not _is_installed(name)]
 
 

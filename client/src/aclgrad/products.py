@@ -1,4 +1,4 @@
-"""The products that CANN distinguishes, the product of each SoC name, and how fast each works."""
+"""The products that CANN distinguishes, the product of each SoC name, and the pace of each."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,14 +36,14 @@ STREAM_LIMITS: Final = {
     Product.ATLAS_200I_A2: 512,
     Product.ASCEND_950: 1984,
 }
-"""How many streams one device has for all processes together, their default streams included."""
+"""The streams of one device for all processes together, their default streams included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Floating-point operations, and bytes that are read and written: estimates within a factor of a few.
+    """Floating-point operations, and bytes read and written, estimated within a factor of a few.
 
-    `matrix_operations` are those of matrix products, which matrix units compute.
+    `matrix_operations` are those of matrix products, computed by matrix units.
     """
 
     operations: float
@@ -53,7 +53,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What a device does in a second, and the seconds that each call takes besides."""
+    """The work of a device in a second, and the further seconds of each call."""
 
     operations: float
     nbytes: float
@@ -61,7 +61,7 @@ class Pace:
     call_s: float
 
     def seconds(self, work: Work) -> float:
-        """Returns how long the work takes: bytes bound what operations do not."""
+        """Returns the time of the work, bound by operations or by bytes."""
         computing_s = work.operations / self.operations + work.matrix_operations / self.matrix_operations
         return self.call_s + max(computing_s, work.nbytes / self.nbytes)
 
@@ -77,16 +77,16 @@ PACES: Final = {
         (Product.ASCEND_950, 500e12, 1.6e12),
     )
 }
-"""Parts of the peaks that Huawei publishes for float16 products and for the memory, which nothing exceeds; and the
-launch of a kernel. Of 910_93, one of two dies.
+"""Shares of Huawei's published peaks for float16 products and for the memory, and the launch of a kernel; for 910_93,
+one of two dies.
 
-A fiftieth, because vector units reach that, and a quarter for products, as large ones do: in the minute that a kernel
-may take by default, a card does all that it could do in a second at its peak.
+A fiftieth, which vector units reach, and a quarter for products, which large ones reach: in a kernel's default minute,
+a card does at least the work of a second at its peak.
 """
 
 
 def product_of_soc(soc_name: str) -> Product | None:
-    """Returns the product of a SoC name as `aclrtGetSocName` returns it, or None for a chip that is not known."""
+    """Returns the product of a SoC name from `aclrtGetSocName`, or None for an unknown chip."""
     if soc_name.startswith("Ascend950"):
         return Product.ASCEND_950
     return _BY_NAME.get(soc_name)

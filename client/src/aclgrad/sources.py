@@ -1,6 +1,6 @@
-"""The ways of a tensor's elements: the source of an input, and the sink of an output.
+"""Where a tensor's elements come from and go to: the source of an input, and the sink of an output.
 
-Both types are closed. Nobody asks of which kind one is: what differs between the kinds is a method or a constant here.
+Both types are closed. Code never asks for the kind: differences between kinds are methods or constants here.
 """
 
 from collections.abc import Sequence
@@ -11,27 +11,27 @@ from aclgrad.v1 import tensor_pb2
 
 
 class Source:
-    """Where the elements of an input come from."""
+    """The source of an input's elements."""
 
     __slots__ = ()
     has_values: ClassVar[bool] = True
     is_beside: ClassVar[bool] = False
-    """Whether the elements come beside the message, so that they need memory before their step runs."""
+    """Whether the elements come outside the message, and so need memory before their step runs."""
     in_chunks: ClassVar[bool] = False
-    """Whether its client decides how long that takes."""
+    """Whether the client decides how long the transfer takes."""
 
     nbytes: int
     data: memoryview | None = None
-    """The bytes, if they are in the message and here."""
+    """The bytes, if they are in the message and available here."""
 
     @property
     def shared(self) -> "SharedRange | None":
-        """The range of shared memory that has the bytes."""
+        """The range of shared memory with the bytes."""
         return None
 
     @property
     def step(self) -> int | None:
-        """The earlier step whose output it is."""
+        """The earlier step that makes it."""
         return None
 
     @property
@@ -45,34 +45,34 @@ class Source:
         return None
 
     def content(self, payloads: Sequence[memoryview]) -> memoryview | None:
-        """Returns the bytes if they are in the message, of its payloads or its own."""
+        """Returns the bytes if they are in the message, from its payloads or its own."""
         return None
 
     def write(self, tensor: tensor_pb2.Tensor) -> None:
-        """Sets what tells of the source; bytes in the message are written behind the tensor instead.
+        """Sets the tensor's source field; bytes in the message are written after the tensor instead.
 
-        Raises TypeError for a source that has no form on the wire.
+        Raises TypeError if the source has no form on the wire.
         """
 
 
 class Sink:
-    """Where the elements of an output go."""
+    """The sink of an output's elements."""
 
     __slots__ = ()
     in_reply: ClassVar[bool] = False
-    """Whether they go into the reply itself, and not to memory of their own."""
+    """Whether they go into the reply itself, and not to separate memory."""
     in_chunks: ClassVar[bool] = False
-    """Whether its client decides how long that takes."""
+    """Whether the client decides how long the transfer takes."""
 
     @property
     def shared(self) -> "SharedRange | None":
-        """The range of shared memory that is to have the bytes."""
+        """The range of shared memory for the bytes."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class InMessage(Source):
-    """The bytes of a message's payload: the bytes themselves, or the number that the payload has in the message."""
+    """A payload of a message: its bytes, or its number in the message."""
 
     nbytes: int
     index: int = 0
@@ -83,13 +83,13 @@ class InMessage(Source):
 
 
 def in_message(view: memoryview) -> InMessage:
-    """Returns the source of bytes that are in the message."""
+    """Returns the source of bytes in the message."""
     return InMessage(view.nbytes, 0, view)
 
 
 @dataclass(frozen=True, slots=True)
 class InChunks(Source):
-    """The tensor of this position in the table, if it comes in chunks."""
+    """The tensor at this position in the table, which comes in chunks."""
 
     is_beside = in_chunks = True
 
@@ -185,10 +185,10 @@ class _Chunks(Sink):
 
 
 SHAPE_ONLY: Final[Source] = _ShapeOnly()
-"""No elements come: the operator does not read them."""
+"""No elements: the operator does not read them."""
 REPLY: Final[Sink] = _Reply()
 """A section of the reply."""
 NOWHERE: Final[Sink] = _Nowhere()
-"""Later steps alone use them."""
+"""Only later steps use them."""
 CHUNKS: Final[Sink] = _Chunks()
-"""Messages of their own."""
+"""Separate messages."""

@@ -5,9 +5,9 @@ from rich.table import Table
 
 
 def table(texts: str, *figures: str) -> Table:
-    """Returns an empty table with these headings; figures stand at the right of their columns.
+    """Returns an empty table with these headings; figures are right-aligned.
 
-    Without lines, more fits into a terminal. What does not fit goes on in the next line of its cell.
+    It has no lines, to save space; long texts wrap within their cells.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in texts.split():
@@ -18,5 +18,5 @@ def table(texts: str, *figures: str) -> Table:
 
 
 def new_console(*, stderr: bool = False) -> Console:
-    """Returns what commands print by. Rich would make an emoji of `:100:`, which may stand in an address or a path."""
+    """Returns the console of commands, without emoji: `:100:` may be part of an address or a path."""
     return Console(stderr=stderr, emoji=False)

@@ -66,7 +66,7 @@ def dtype_of_wire(number: int) -> DType | None:
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> DType | None:
     """Returns the dtype of a numpy array of any byte order, or None if the wire has no such type."""
-    # First the usual: another byte order takes longer to ask for.
+    # The usual case first: another byte order takes longer to look up.
     known = _BY_NUMPY.get(dtype)
     if known is not None or dtype.kind not in _NUMERIC_KINDS:
         return known
@@ -82,9 +82,9 @@ class TensorType:
 
     @classmethod
     def of(cls, dtype: Any, shape: Sequence[int]) -> "TensorType":
-        """Returns the type of a tensor of numpy's dtype, or of one with a name of the wire.
+        """Returns the type of a tensor with numpy's dtype, or the wire's name of one.
 
-        Raises InvalidFieldError for a dtype that the wire has not.
+        Raises InvalidFieldError if the wire does not have the dtype.
         """
         named = DTYPES.get(str(dtype))
         found = named if isinstance(dtype, str) and named else dtype_of_numpy(np.dtype(dtype))
@@ -110,7 +110,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which of the elements that the bytes hold a tensor has: counts of elements, as in `aclgrad.v1.View`.
+    """A view: which elements of the bytes a tensor has, in counts of elements, as in `aclgrad.v1.View`.
 
     Without strides the tensor is row-major.
     """
@@ -123,13 +123,13 @@ class View:
         return self.strides or row_major(shape)
 
     def fits(self, shape: Sequence[int]) -> bool:
-        """Whether it has a stride for each size, or none, and nothing of it is negative."""
+        """Whether it has a stride for each size, or none, and no negative number."""
         return len(self.strides) in (0, len(shape)) and min((self.offset, *self.strides)) >= 0
 
     def end(self, shape: Sequence[int]) -> int:
-        """Returns how many elements the bytes have up to the tensor's last one; 0 for a tensor without elements.
+        """Returns the number of elements up to the tensor's last one; 0 for a tensor without elements.
 
-        Raises ValueError for another number of strides than sizes.
+        Raises ValueError if the numbers of strides and sizes differ.
         """
         if 0 in shape:
             return 0
@@ -145,7 +145,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
-    """A named tensor that does not own its bytes, where these come from, and how it lies over them."""
+    """A named tensor that does not own its bytes, with their source and its view of them."""
 
     name: str
     type: TensorType
@@ -160,7 +160,7 @@ class TensorView:
 
 
 def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
-    """Returns what the wire calls the array's dtype, and its shape; raises InvalidFieldError for a dtype it lacks."""
+    """Returns the wire's dtype of the array, and its shape; raises InvalidFieldError if the wire lacks the dtype."""
     dtype = dtype_of_numpy(array.dtype)
     if dtype is None:
         problem = f"has dtype {array.dtype}, which the wire does not have"
@@ -169,19 +169,19 @@ def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
 
 
 def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
-    """Returns a view of the array's bytes, row-major and little-endian; copies only an array that is neither.
+    """Returns a view of the array's bytes, or a copy if it is not row-major and little-endian.
 
-    Raises InvalidFieldError for an array whose dtype the wire does not have.
+    Raises InvalidFieldError if the wire does not have the array's dtype.
     """
     type = type_of_array(name, array)
     return _tensor_of(name, type, np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1))
 
 
 def input_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
-    """Returns a view of the array's bytes as they lie in memory, for an input, which alone may be strided.
+    """Returns a view of the array's bytes in memory order, for inputs, which may be strided.
 
-    Copies only an array of another byte order, one that is reversed, and one with other elements between its own, such
-    as some of the columns. Raises InvalidFieldError for an array whose dtype the wire does not have.
+    Copies only an array of another byte order, a reversed one, and one with gaps between its elements, such as some of
+    the columns. Raises InvalidFieldError if the wire does not have the array's dtype.
     """
     if array.flags.c_contiguous or (elements := dense_elements(array)) is None:
         return view_of_array(name, array)
@@ -196,9 +196,9 @@ def _tensor_of(name: str, type: TensorType, elements: np.ndarray[Any, Any], view
 
 
 def dense_elements(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """Returns an array's elements in the order of its memory, each once; None if other elements lie between them.
+    """Returns an array's elements in memory order, each once; None if there are gaps between them.
 
-    None also for an array without elements, of another byte order, or reversed along an axis.
+    Also None for an array without elements, of another byte order, or reversed along an axis.
     """
     if not array.size or not array.dtype.isnative or min(array.strides, default=0) < 0:
         return None
@@ -241,13 +241,13 @@ def _array_of_strides(tensor: TensorView, view: View) -> np.ndarray[Any, Any]:
     dtype, shape = tensor.type.dtype.numpy, tensor.type.shape
     if tensor.data is None or not view.fits(shape) or view.end(shape) * dtype.itemsize > tensor.data.nbytes:
         raise ValueError(f"{tensor.name}: the bytes end before {tensor.type} as {view} does")
-    # Aligned, which the bytes of a message are not.
+    # Aligned, unlike the bytes of a message.
     return laid_over(np.frombuffer(tensor.data, np.uint8).copy().view(dtype), view, shape).copy()
 
 
 def laid_over(elements: np.ndarray[Any, Any], view: View, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Returns a read-only array of this shape over elements of one dimension, which have all of the view."""
-    # An axis of one element may have any stride, also one that no array can have.
+    """Returns a read-only array of this shape over one-dimensional elements that contain the view."""
+    # An axis of one element may have any stride, even one that no array can have.
     steps = zip(shape, view.strides_of(shape), strict=True)
     strides = [stride * elements.itemsize if size > 1 else 0 for size, stride in steps]
     return np.lib.stride_tricks.as_strided(elements[view.offset :], shape, strides, writeable=False)

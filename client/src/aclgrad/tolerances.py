@@ -1,4 +1,4 @@
-"""How far the results of a call may be from its definition on a product."""
+"""The tolerance of a call's results on a product."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,18 +22,18 @@ def tolerance_of(
     inputs: Mapping[str, Array | Sequence[int]],
     attributes: Mapping[str, AttributeValue | None],
 ) -> Tolerance:
-    """Returns the tolerance of a call by its way through the product.
+    """Returns the tolerance of a call by its route through the product.
 
-    On a route an error is relative to the sum of |terms|. That is the result for the sizes of the inputs that terms are
-    products of: by default of grad_output, as all weights have one sign. What it exceeds |result| by, because terms
-    cancel, gives each element a part of its own.
+    On a route, an error is relative to the sum of |terms|: the result for the absolute values of the inputs whose
+    products are the terms, by default grad_output, because all weights have one sign. If terms cancel, the excess of
+    this sum over |result| gives each element a part of its own.
     """
     arguments = arguments_of(spec, inputs, attributes)
     whole = spec.tolerance(arguments, product, arguments.inputs[spec.leading].dtype.name)
     routes = [route for each in spec.returned if (route := whole.of(each.name).route) is not None]
     if not routes:
         return whole
-    # Not of `reference`: a server that starts, whose test needs this, would load all of them.
+    # Not from `reference`, with which a starting server, whose self-test needs this, would load all of them.
     define = definition_of(spec.name).compute
     given = {each.python_name: inputs[each.name] for each in spec.inputs_of(inputs) if each.name in inputs}
     factors = {name for route in routes for name in route.inputs or (spec.leading,)}
@@ -62,7 +62,7 @@ def _with_elements(tolerance: Tolerance, cancelled: Array) -> Tolerance:
 def arguments_of(
     spec: OperatorSpec, inputs: Mapping[str, Array | Sequence[int]], attributes: Mapping[str, AttributeValue | None]
 ) -> Arguments:
-    """Returns the types of a call's inputs, a shape's dtype being that of the leading input, and all attributes."""
+    """Returns the types of a call's inputs, shapes with the leading input's dtype, and all attributes."""
     types = {name: type_of_array(name, each) for name, each in inputs.items() if isinstance(each, np.ndarray)}
     dtype = types[spec.leading].dtype
     shapes = {name: TensorType(dtype, tuple(each)) for name, each in inputs.items() if not isinstance(each, np.ndarray)}

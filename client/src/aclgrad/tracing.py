@@ -1,6 +1,6 @@
-"""Spans of a client's calls, by the API of OpenTelemetry. Clients with `tracing=True` load it, and nothing else does.
+"""Spans of a client's calls, by OpenTelemetry's API; loaded only by clients with `tracing=True`.
 
-A call has a span, and each of its attempts one below it, whose trace context goes to the server.
+A call has a span, and each attempt a child, whose trace context is sent to the server.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ class CallTrace:
         self.span = span
 
     def begin_attempt(self, method: str) -> tuple[tuple[str, str], ...]:
-        """Begins the span of an attempt, and returns the metadata that goes to the server."""
+        """Begins the span of an attempt, and returns the metadata for the server."""
         self.end_attempt()
         name = path_of(method).removeprefix("/")
         attributes = {"rpc.system.name": "grpc", "rpc.method": name, "aclgrad.request_id": self._request_id}
@@ -58,21 +58,21 @@ class CallTrace:
         _end(attempt, error)
 
     def end(self, error: BaseException | None, retries: int) -> None:
-        """Ends the call, and the attempt that it was cancelled in."""
+        """Ends the call, and a cancelled attempt."""
         self.end_attempt(error)
         self.span.set_attribute("aclgrad.retries", retries)
         _end(self.span, error)
 
 
 class Tracing:
-    """Begins the traces of a client's calls, whose spans go where the provider sends them."""
+    """Begins the traces of a client's calls, with spans of the provider."""
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
-        """Without a provider, takes the global one of each call's time."""
+        """Without a provider, uses the global one at each call."""
         self._tracer = get_tracer("aclgrad", tracer_provider=provider)
 
     def begin(self, method: str, operator: str | None, request_id: str) -> CallTrace:
-        """Begins a call now, below the span that is current here."""
+        """Begins a call now, below the current span."""
         attributes = {"aclgrad.request_id": request_id}
         if operator is not None:
             attributes["aclgrad.operator"] = operator

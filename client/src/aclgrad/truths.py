@@ -1,4 +1,4 @@
-"""The true results of first cases, which do not change: `truths.zlib`, which `tools/generate/truths.py` writes."""
+"""The constant true results of first cases, in `truths.zlib`, written by `tools/generate/truths.py`."""
 
 import json
 import zlib
@@ -19,19 +19,19 @@ Array = np.ndarray[Any, Any]
 
 
 def truths_of(typed: TypedCase, inputs: Arrays) -> tuple[Array, ...]:
-    """Returns the results by the case's definition, from the file if it has those of these inputs.
+    """Returns the definition's results of the case, from the file if it has them for these inputs.
 
     They are rounded to 32 bits, unless the case has 64.
     """
     stored, names = read_truths(), names_of(typed, inputs)
     if not all(name in stored for name in names):
-        # Inputs are drawn anew, and another release of numpy or another processor may draw others.
+        # Inputs are drawn anew, and other releases of numpy or other processors may draw differently.
         return define(typed, inputs)
     return tuple(each.astype(_WIDE.get(each.dtype.name, each.dtype)) for each in map(stored.__getitem__, names))
 
 
 def names_of(typed: TypedCase, inputs: Arrays) -> list[str]:
-    """Returns the name of each output's truth, which ends with a digest of the inputs."""
+    """Returns the names of the outputs' truths, which end with a digest of the inputs."""
     digest = 0
     for each in inputs.values():
         digest = zlib.crc32(each.tobytes(), digest)

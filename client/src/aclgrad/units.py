@@ -21,7 +21,7 @@ def number(count: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Returns how many there are of what the noun says, for example "1 device" or "12,345 devices"."""
+    """Returns a count with its noun, for example "1 device" or "12,345 devices"."""
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
 
 
@@ -41,7 +41,7 @@ def span(seconds: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Returns how many a second, for example "1,250" or "0.17"."""
+    """Returns a rate per second, for example "1,250" or "0.17"."""
     return f"{per_second:,.0f}" if per_second >= 99.5 else _three(per_second)
 
 

@@ -4,9 +4,9 @@
     found = aclgrad.composites.linear_backward(program, grad_output, input, weight)
     grad_input, grad_weight, grad_bias = program.run(*found)
 
-Operands are arrays, or handles of the same program. They are sent once, transposed ones as views; what broadcast in the
-forward pass is summed to its size on the server. Each function returns a handle for each gradient, shaped as its
-operand; None for one that is not wanted. `DEFINITIONS` has the same gradients in float64, by other ways.
+Operands are arrays, or handles of the same program. They are sent once, transposed ones as views; gradients of
+broadcast operands are summed to their size on the server. Each function returns a handle for each gradient, shaped as
+its operand; None for an unwanted one. `DEFINITIONS` has the same gradients in float64, computed differently.
 """
 
 from aclgrad.composites.attention import AttentionGradients, scaled_dot_product_attention_backward

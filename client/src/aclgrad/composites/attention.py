@@ -1,7 +1,6 @@
-"""The gradients of attention: its forward pass as a step, unless the caller has what it saved, then the gradients.
+"""The gradients of attention: the forward pass as a step, unless the caller has its results, then the gradients.
 
-The conventions are those of PyTorch's `scaled_dot_product_attention`: a mask is true where a key is seen, and
-broadcasts.
+Conventions follow PyTorch's `scaled_dot_product_attention`: a mask is true where a key is seen, and broadcasts.
 """
 
 import math
@@ -25,11 +24,11 @@ from aclgrad.operators.rules import broadcasts
 
 _RANK: Final = 4
 _CAUSAL: Final = 2
-"""The sparse mode that counts positions from the first query and key, as PyTorch does."""
+"""The sparse mode that counts positions from the first query and key, like PyTorch."""
 
 
 class AttentionGradients(NamedTuple):
-    """Of attention, each shaped as its operand."""
+    """Gradients of attention, each shaped as its operand."""
 
     grad_query: Handle
     grad_key: Handle
@@ -37,7 +36,7 @@ class AttentionGradients(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """What the operators get: true where a key is not seen, and what is added to the scores."""
+    """The operators' inputs: a mask that is true where a key is not seen, and a bias of the scores."""
 
     mask: Operand | None
     bias: Operand | None
@@ -58,10 +57,10 @@ def scaled_dot_product_attention_backward(
 ) -> AttentionGradients:
     """Adds the steps of the gradients of `softmax(query @ key^T * scale + attn_mask) @ value`, in float32 or 16 bits.
 
-    `query` has the shape (B, N, S, D), `key` and `value` (B, M, T, D), where M divides N; a mask broadcasts to
-    (B, N, S, T), is true where a key is seen or added to the scores, and gets no gradient. `logsumexp` (B, N, S) and
-    `output` are what the forward pass returned: without them it is a step of the program. Raises InvalidFieldError for
-    shapes that do not fit.
+    `query` has the shape (B, N, S, D), `key` and `value` (B, M, T, D), where M divides N; a mask broadcasts to (B, N,
+    S, T), is true where a key is seen or added to the scores, and gets no gradient. `logsumexp` (B, N, S) and `output`
+    are results of the forward pass; without them it becomes a step of the program. Raises InvalidFieldError for shapes
+    that do not fit.
     """
     operands = [_heads(name, each) for name, each in (("query", query), ("key", key), ("value", value))]
     whole = (*operands[0].shape[:3], operands[1].shape[2])
@@ -99,7 +98,7 @@ def _step(
     scale: float | None,
     mode: int,
 ) -> tuple[Handle, ...]:
-    """Adds the operator, or that with a bias of this name."""
+    """Adds the operator, or the one for a bias, whose input has this name."""
     if masks.mask is not None:
         inputs["atten_mask"] = masks.mask
     if masks.bias is not None:
@@ -125,17 +124,17 @@ def _saved(value: OperandLike, shape: Shape) -> Operand:
 
 
 def _ones(shape: Shape) -> Array:
-    """Returns the sums of exponentials less a logsumexp: one number for all rows."""
+    """Returns the rows' sums of exponentials relative to their logsumexp: one number for all rows."""
     return np.broadcast_to(np.float32(1.0), shape)
 
 
 def masks_of(program: Program, mask: Operand, whole: Shape, dtype: np.dtype[Any]) -> Masks:
-    """Returns what the operators take for a mask of PyTorch that broadcasts to (B, N, S, T)."""
+    """Returns the operators' inputs for a PyTorch mask that broadcasts to (B, N, S, T)."""
     if mask.ndim > _RANK or not broadcasts(mask.shape, whole):
         raise InvalidFieldError.at("attn_mask", f"is {mask.shape}", f"give a shape that broadcasts to {whole}")
     if mask.dtype == np.bool_:
         if isinstance(mask, Handle):
-            # A view of what a step makes would not be taken for truth values.
+            # Operators take no view of a step's output as truth values.
             return Masks(program.eq_tensor(mask, np.broadcast_to(np.False_, _of_handle(mask.shape, whole))), None)
         return Masks(spread_mask(~mask, whole), None)
     if isinstance(mask, Handle):
@@ -143,7 +142,7 @@ def masks_of(program: Program, mask: Operand, whole: Shape, dtype: np.dtype[Any]
     unseen = mask == -np.inf
     if not unseen.any():
         return Masks(None, spread_bias(mask.astype(dtype), whole))
-    # Rows of minus infinity alone have no largest score; a mask gives them the result 0.
+    # Rows that are all minus infinity have no largest score; a mask gives them the result 0.
     bias = np.where(unseen, 0, mask).astype(dtype)
     return Masks(spread_mask(unseen, whole), spread_bias(bias, whole) if bias.any() else None)
 

@@ -1,8 +1,7 @@
 """Einsum as steps of a program: products of batches, from left to right.
 
-`_contracted` is `sumproduct_pair` of PyTorch's sources (aten/src/ATen/native/Linear.cpp) in words: of two operands,
-axes that both have and that are kept are a batch; those that both have and nobody needs later are summed by the
-product.
+`_contracted` follows `sumproduct_pair` in PyTorch's sources (aten/src/ATen/native/Linear.cpp): common axes of two
+operands that are kept form the batch; common axes that are not needed later are summed by the product.
 """
 
 import math
@@ -62,7 +61,7 @@ def _unrepeated(program: Program, own: _Term, other: _Term) -> _Term:
 
 
 def _needed(program: Program, term: _Term, labels: Collection[str]) -> _Term:
-    """Sums over what nobody needs."""
+    """Sums over unneeded axes."""
     axes = tuple(axis for axis, label in enumerate(term.labels) if label not in labels)
     if not axes:
         return term
@@ -71,7 +70,7 @@ def _needed(program: Program, term: _Term, labels: Collection[str]) -> _Term:
 
 def _in_order(term: _Term, labels: Labels) -> Operand:
     axes = [term.labels.index(label) for label in labels]
-    # Whole outputs stay whole, which every device reads as they are.
+    # Whole outputs stay whole, because every device reads them unchanged.
     return term.operand if axes == sorted(axes) else term.operand.transpose(*axes)
 
 

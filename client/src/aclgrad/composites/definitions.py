@@ -1,6 +1,6 @@
 """The gradients of composites in float64: the same arguments, without the program.
 
-Each is written as the sum that it is, by numpy's einsum and not by products of transposed matrices.
+Each is written as its sum by numpy's einsum, and not by products of transposed matrices.
 """
 
 import math
@@ -63,7 +63,7 @@ def scaled_dot_product_attention_backward(
     logsumexp: Array | None = None,
     output: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Returns the gradients of query, key and value, whatever the forward pass saved."""
+    """Returns the gradients of query, key and value, without using the forward pass's results."""
     grad, queries, keys, values = _wide(grad_output, query, key, value)
     groups = (*keys.shape[:2], queries.shape[1] // max(keys.shape[1], 1))
     grad, queries = (each.reshape(*groups, *each.shape[2:]) for each in (grad, queries))
@@ -101,7 +101,7 @@ def _of_operand(labels: Sequence[Sequence[Any]], arrays: Sequence[Array], index:
             full = np.broadcast_to(array, [sizes[label] for label in some])
             arguments += [full, [numbers[label] for label in some]]
     wanted, shape = labels[index], arrays[index].shape
-    # An axis that only this operand has repeats the gradient.
+    # The gradient repeats along an axis that only this operand has.
     alone = [label for label in wanted if not any(label in some for n, some in enumerate(labels) if n != index)]
     found = np.einsum(*arguments, [numbers[label] for label in wanted if label not in alone])
     for axis, label in enumerate(wanted):
@@ -111,7 +111,7 @@ def _of_operand(labels: Sequence[Sequence[Any]], arrays: Sequence[Array], index:
 
 
 def _summed(array: Array, shape: tuple[int, ...]) -> Array:
-    """Returns the sum over what a tensor of this shape was broadcast to."""
+    """Returns the sum over the axes along which this shape was broadcast."""
     added = array.ndim - len(shape)
     axes = tuple(axis for axis in range(array.ndim) if axis < added or shape[axis - added] != array.shape[axis])
     return array.sum(axes).reshape(shape) if axes else array
@@ -125,4 +125,4 @@ DEFINITIONS: Final[Mapping[str, Callable[..., tuple[Array, ...]]]] = {
     "matmul_backward": matmul_backward,
     "scaled_dot_product_attention_backward": scaled_dot_product_attention_backward,
 }
-"""By the names of the functions."""
+"""Definitions by the names of the functions."""

@@ -27,8 +27,8 @@ def einsum_backward(
 ) -> tuple[Handle | None, ...]:
     """Adds the steps of the gradients of `einsum(equation, *operands)`, as PyTorch reads the equation.
 
-    `grad_output` is shaped as the result. Raises InvalidFieldError for an equation that does not fit the operands, and
-    for one with a letter twice in an operand: take its diagonal before.
+    `grad_output` is shaped as the result. Raises InvalidFieldError if the equation does not fit the operands, or has a
+    letter twice in an operand (take its diagonal first).
     """
     grad = operand("grad_output", grad_output)
     given = [operand(f"operands[{index}]", each) for index, each in enumerate(operands)]
@@ -51,7 +51,7 @@ def _of_operand(program: Program, terms: Sequence[tuple[Labels, Operand]], index
     subscripts = Subscripts(tuple(some for some, _ in others), found_labels)
     found = einsum(program, subscripts, [each for _, each in others])
     found = found[tuple(slice(None) if label in known else None for label in labels)]
-    # What the other operands have once, or not at all, repeats along the axis.
+    # The gradient repeats along axes that the other operands lack, or have with one element.
     spread = [size if each == 1 else each for size, each in zip(own.shape, found.shape, strict=True)]
     if found.shape != tuple(spread):
         found = (found if isinstance(found, Handle) else copied(program, found)).broadcast_to(spread)

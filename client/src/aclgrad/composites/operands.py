@@ -1,4 +1,4 @@
-"""Operands of composites: arrays, and handles of the program that the steps are added to, alike."""
+"""Operands of composites: arrays, or handles of the same program."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _MOST_AXES: Final = max(OPERATORS["reduce_sum"].leading_input.ranks) - 1
 
 
 def operand(name: str, value: OperandLike, *, least: int = 0) -> Operand:
-    """Returns the value as an array, or the handle; raises InvalidFieldError for fewer axes than `least`."""
+    """Returns the value as an array, or the handle; raises InvalidFieldError if it has fewer axes than `least`."""
     found = value if isinstance(value, Handle) else as_array(name, value)
     if found.ndim < least:
         raise InvalidFieldError.at(name, f"has {found.ndim} axes", f"give at least {least}")
@@ -30,13 +30,13 @@ def operand(name: str, value: OperandLike, *, least: int = 0) -> Operand:
 
 
 def check_shape(name: str, have: Shape, want: Shape) -> None:
-    """Raises InvalidFieldError for a gradient that is not shaped as the result."""
+    """Raises InvalidFieldError unless the gradient is shaped as the result."""
     if have != want:
         raise InvalidFieldError.at(name, f"is {have}", f"give {want}, the shape of the result")
 
 
 def check_wanted(wanted: Sequence[bool] | None, count: int) -> None:
-    """Raises InvalidFieldError unless it says of each gradient whether it is wanted; None is for all."""
+    """Raises InvalidFieldError unless there is a flag for each gradient; None is for all."""
     if wanted is not None and len(wanted) != count:
         raise InvalidFieldError.at("wanted", f"has {len(wanted)} values", f"give {count}, one for each gradient")
 
@@ -47,12 +47,12 @@ def transposed(value: Operand) -> Operand:
 
 
 def with_axis(value: Operand, axis: int) -> Operand:
-    """Returns the view with an axis of size 1 more, counted from the last of the result."""
+    """Returns the view with another axis of size 1, counted from the last of the result."""
     return value[(..., None, *(slice(None) for _ in range(-1 - axis)))]
 
 
 def reshaped(program: Program, value: Operand, shape: Sequence[int]) -> Operand:
-    """Returns the operand in this shape: a view where there is one, else a copy that the server makes."""
+    """Returns the operand in this shape: a view if possible, else a copy that the server makes."""
     sizes = tuple(shape)
     if value.shape == sizes:
         return value
@@ -80,12 +80,12 @@ def copied(program: Program, value: Operand) -> Handle:
 
 
 def broadcast(value: Operand, shape: Sequence[int]) -> Operand:
-    """Returns the view in which axes of one element repeat it."""
+    """Returns the broadcast view."""
     return value.broadcast_to(*shape) if isinstance(value, Handle) else np.broadcast_to(value, tuple(shape))
 
 
 def summed_to(program: Program, value: Operand, shape: Shape) -> Handle:
-    """Adds the step that sums what a tensor of this shape was broadcast to, and returns the sum in the shape."""
+    """Adds the step that sums a broadcast tensor to this shape, and returns the sum."""
     added = value.ndim - len(shape)
     axes = [axis for axis, size in enumerate(value.shape) if axis < added or (shape[axis - added] == 1 and size != 1)]
     if not axes:
@@ -94,7 +94,7 @@ def summed_to(program: Program, value: Operand, shape: Shape) -> Handle:
 
 
 def scaled(program: Program, value: Operand, factor: float) -> Handle:
-    """Adds the step that multiplies by a factor: the sum of the scaled addend and a product of nothing."""
+    """Adds the step that multiplies by a factor: the sum of the scaled addend and an empty product."""
     if factor == 1:
         return value if isinstance(value, Handle) else copied(program, value)
     rows, columns = math.prod(value.shape[:-1]), value.shape[-1] if value.ndim else 1

@@ -33,7 +33,7 @@ _MOST_AXES: Final = max(OPERATORS["matmul"].leading_input.ranks)
 
 
 class LinearGradients(NamedTuple):
-    """Of a linear layer, each shaped as what it is the gradient of."""
+    """Gradients of a linear layer, each shaped as its argument."""
 
     grad_input: Handle | None
     grad_weight: Handle | None
@@ -41,14 +41,14 @@ class LinearGradients(NamedTuple):
 
 
 class MatmulGradients(NamedTuple):
-    """Of a product of two operands, each shaped as its own."""
+    """Gradients of a product of two operands, each shaped as its operand."""
 
     grad_input: Handle | None
     grad_other: Handle | None
 
 
 class AddmmGradients(NamedTuple):
-    """Of a product with an addend, each shaped as what it is the gradient of."""
+    """Gradients of a product with an addend, each shaped as its argument."""
 
     grad_input: Handle | None
     grad_mat1: Handle | None
@@ -172,7 +172,7 @@ def addmm_backward(
 
 
 def _product(program: Program, one: Operand, two: Operand, shape: Shape) -> Handle:
-    """Adds the product, and the sum to the shape of what was broadcast."""
+    """Adds the product, and its sum to the shape of a broadcast operand."""
     if one.ndim == two.ndim == 2:
         return program.mm(one, two)
     if max(one.ndim, two.ndim) <= _MOST_AXES:

@@ -15,14 +15,14 @@ _ELLIPSIS = "..."
 
 @dataclass(frozen=True, slots=True)
 class Subscripts:
-    """A label for each axis of each operand, and of the result. What `...` stands for has labels of its own."""
+    """A label for each axis of each operand, and of the result. Axes of `...` have their own labels."""
 
     inputs: tuple[Labels, ...]
     output: Labels
 
     @classmethod
     def of(cls, equation: str, shapes: Sequence[Shape]) -> "Subscripts":
-        """Reads an equation; raises InvalidFieldError for one that does not fit operands of these shapes."""
+        """Reads an equation; raises InvalidFieldError if it does not fit operands of these shapes."""
         left, arrow, right = equation.replace(" ", "").partition("->")
         terms = left.split(",")
         if len(terms) != len(shapes):
@@ -68,12 +68,12 @@ class Subscripts:
 
     @property
     def repeats(self) -> bool:
-        """Whether an operand has a label twice, of which the diagonal counts."""
+        """Whether an operand has a label twice, for its diagonal."""
         return any(len(set(labels)) < len(labels) for labels in self.inputs)
 
 
 def _count(equation: str, term: str) -> int:
-    """Returns how many letters a term has; raises InvalidFieldError for anything else in it."""
+    """Returns the number of letters of a term; raises InvalidFieldError if it has other characters."""
     letters = term.replace(_ELLIPSIS, "", 1)
     if not _LETTERS.issuperset(letters):
         raise _wrong(equation, f"has {term!r}, which is not made of letters and one {_ELLIPSIS}")
@@ -81,7 +81,7 @@ def _count(equation: str, term: str) -> int:
 
 
 def _labels(term: str, count: int, hidden: int) -> Labels:
-    """Returns the labels of a term, whose ellipsis stands for so many of the hidden axes, the last ones."""
+    """Returns the labels of a term, whose ellipsis stands for this many of the last hidden axes."""
     front, ellipsis, back = term.partition(_ELLIPSIS)
     inside = [f".{number}" for number in range(hidden - count, hidden)] if ellipsis else []
     return (*front, *inside, *back)

@@ -1,1 +1,1 @@
-"""What a server says of itself, its operators and its host."""
+"""A server's descriptions of itself, its operators and its host."""

@@ -27,10 +27,10 @@ _REMEDIES: Final = (
     (DOES_NOT_ANSWER, "see its log, and whether its own address can be reached from here", True),
     ("", "see the log", True),
 )
-"""Of a worker that takes no calls: how the reason begins, what to do, and whether it is serious."""
+"""Problems of workers that take no calls: the beginning of the reason, the remedy, and whether it is serious."""
 
 _OWN_SETTINGS: Final = ("admin", "device", "listen")
-"""Each worker has its own by design."""
+"""Settings that each worker has of its own by design."""
 
 _JOINED: Final = (
     "devices",
@@ -43,12 +43,12 @@ _JOINED: Final = (
     "worker",
     "workers",
 )
-"""Fields of which nothing remains as a worker says it. The others are those of one worker unless `merge` sets them."""
+"""Fields that are dropped before merging. The others are one worker's unless `merge` sets them."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker of a host says of itself, or in `reason` why there is no `status`.
+    """A worker's status, or in `reason` why there is none.
 
     `addresses` are those of this worker alone; without them, the status does not show them. `device_index` is that of
     the card, if the caller knows it without the worker, and `restart_count` is None if unknown.
@@ -68,8 +68,8 @@ def merge(answers: Sequence[WorkerAnswer]) -> Status:
     Counts, rates, sizes and their limits are sums. Latencies, lags, ages and the pressure are those of the worst
     worker, the uptime is the longest, and the certificate is the first to expire. Versions, product, settings and
     limits of a request are those of the first worker whose device is open; if the workers differ in versions, product
-    or settings, a problem says so. What one worker says in words begins with its name, unless all that answer say the
-    same. The host is ready if one worker is.
+    or settings, a problem says so. A worker's texts begin with its name, unless all workers that answer say the same.
+    The host is ready if one worker is.
     """
     answers = sorted(answers, key=lambda each: each.index)
     answered = [(each.index, each.status) for each in answers if each.status is not None]
@@ -108,7 +108,7 @@ def _row(answer: WorkerAnswer) -> pb.WorkerStatus:
 
 
 def _join(host: Status, answered: Sequence[tuple[int, Status]]) -> None:
-    """Sets all but what is said of each worker: rows, problems and readiness."""
+    """Sets all fields except those about single workers: rows, problems and readiness."""
     opened, statuses = _opened(answered), [status for _, status in answered]
     host.CopyFrom(opened[0][1])
     for name in _JOINED:
@@ -144,17 +144,17 @@ def _join(host: Status, answered: Sequence[tuple[int, Status]]) -> None:
 
 
 def _opened(answered: Sequence[tuple[int, Status]]) -> Sequence[tuple[int, Status]]:
-    """Returns the workers whose device is open, or all if none is: before that they do not know what they run on."""
+    """Returns the workers whose device is open, or all if none is: before, they do not know their platform."""
     return [each for each in answered if each[1].library] or answered
 
 
 def _those_with(name: str, statuses: Iterable[Status]) -> list[Any]:
-    """Returns the values of a field, a message, where it is set."""
+    """Returns the values of a message field where it is set."""
     return [getattr(each, name) for each in statuses if each.HasField(name)]
 
 
 def _groups(keyed: Iterable[tuple[object, _Message]]) -> list[list[_Message]]:
-    """Returns those with the same key together."""
+    """Returns the items grouped by key."""
     found: dict[object, list[_Message]] = {}
     for key, each in keyed:
         found.setdefault(key, []).append(each)
@@ -162,7 +162,7 @@ def _groups(keyed: Iterable[tuple[object, _Message]]) -> list[list[_Message]]:
 
 
 def _sum(parts: Sequence[_Message]) -> _Message:
-    """Returns one message for several: numbers are added, and of times and enums the largest is taken."""
+    """Returns one message for several: the sums of numbers, and the largest of times and enums."""
     total = type(parts[0])()
     total.CopyFrom(parts[0])
     for part in parts[1:]:
@@ -186,7 +186,7 @@ def _time(value: Duration | Timestamp) -> tuple[int, int]:
 
 
 def _named(told: Iterable[tuple[int, _Told]], count: int) -> Iterator[tuple[str, _Told]]:
-    """Yields what the workers say, and before it "" if all of the `count` workers say it, else the name of each."""
+    """Yields the workers' texts, each after "" if all of the `count` workers have it, else after the worker's name."""
     by: dict[_Told, list[int]] = {}
     for index, each in dict.fromkeys(told):
         by.setdefault(each, []).append(index)
@@ -202,7 +202,7 @@ def _prefix(index: int) -> str:
 
 
 def _absences(answers: Iterable[WorkerAnswer]) -> Iterator[pb.Problem]:
-    """Yields a problem for each worker that takes no calls, unless it says so itself."""
+    """Yields a problem for each worker that takes no calls, unless the worker reports it itself."""
     for each in answers:
         reason = each.reason if each.status is None else each.status.not_ready_reason
         said = [] if each.status is None else each.status.problems
@@ -220,7 +220,7 @@ def _problems(answered: Sequence[tuple[int, Status]]) -> Iterator[pb.Problem]:
 
 
 def _differences(opened: Sequence[tuple[int, Status]]) -> Iterator[pb.Problem]:
-    """Yields a problem for each thing that all workers should have in common and have not."""
+    """Yields a problem for each property that all workers should have in common but do not."""
     traits = [(index, _traits(status)) for index, status in opened]
     for name in dict.fromkeys(name for _, found in traits for name in found):
         by: dict[str, list[str]] = {}
@@ -233,7 +233,7 @@ def _differences(opened: Sequence[tuple[int, Status]]) -> Iterator[pb.Problem]:
 
 
 def _traits(status: Status) -> dict[str, str]:
-    """Returns what a worker has in common with its siblings, as text by name."""
+    """Returns the properties that a worker should have in common with its siblings, as text by name."""
     common = {
         "version": status.version,
         "library": f"{status.library} {status.runtime_version}".strip(),
@@ -246,5 +246,5 @@ def _traits(status: Status) -> dict[str, str]:
 
 
 def _apart(opened: Sequence[tuple[int, Status]]) -> list[str]:
-    """Returns the settings that are not those of the host, because each worker has its own."""
+    """Returns the names of settings that each worker has of its own."""
     return [name for name in _OWN_SETTINGS if len({status.changed_settings.get(name) for _, status in opened}) > 1]

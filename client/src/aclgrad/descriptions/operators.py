@@ -1,4 +1,4 @@
-"""What a server lists of its operators. A newer server may list more than this client knows; nothing of it is lost."""
+"""A server's list of its operators. A newer server may list more than this client knows; nothing of it is lost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

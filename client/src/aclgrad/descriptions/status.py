@@ -1,4 +1,4 @@
-"""What a server says of itself and how busy it is. What only a newer server says is left out."""
+"""A server's status. Fields that only a newer server has are omitted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -330,17 +330,17 @@ _CLASSES: Final[dict[str, type]] = {
         WorkerStatus,
     )
 }
-"""By the names of their messages."""
+"""Dataclasses by the names of their messages."""
 
 
 def _plain(kind: type[_Plain], message: Message) -> _Plain:
-    """Returns a dataclass with the fields of the message that have its names."""
+    """Returns a dataclass with the message's fields of the same names."""
     named = fields(kind)  # type: ignore[arg-type]
     return kind(**{each.name: _value(message, each.name, each.type) for each in named})
 
 
 def _value(message: Message, name: str, annotation: object) -> object:
-    """Returns a field without anything of protobuf in it; None if it is absent and the annotation allows None."""
+    """Returns a field without protobuf types; None if it is absent and the annotation allows None."""
     value, field = getattr(message, name), message.DESCRIPTOR.fields_by_name[name]
     if field.has_presence and type(None) in get_args(annotation) and not message.HasField(name):
         return None

@@ -1,4 +1,4 @@
-"""Attributes in the operator table: of which kind and in which range their values are."""
+"""Attributes in the operator table: kinds and ranges of their values."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class AttributeSpec:
 
     `lengths` has the possible lengths of a list, and `choices` the possible texts, or the names of possible dtypes. A
     bound applies to each value of a list; a tuple has one bound for each value. Infinity and NaN are never legal.
-    `read_as` returns what the operator gets in place of the value, which is None for an optional one that was left out.
-    The operator does not get one that is not passed: it says something of an output. `refused` has values that callers
-    may send in vain, and why.
+    `read_as` returns the operator's value for the caller's, which is None for an omitted optional one. The operator
+    does not get one that is not passed, which describes an output. `refused` has values that callers may expect to
+    work, and why they do not.
     """
 
     name: str
@@ -74,7 +74,7 @@ class AttributeSpec:
     refused: Mapping[AttributeValue, str] = field(default_factory=dict, hash=False)
 
     def given(self, arguments: Arguments, product: Product) -> AttributeValue | None:
-        """Returns what the operator gets on the product; None for null."""
+        """Returns the operator's value on the product; None for null."""
         return self.read_as(arguments, product) if self.read_as else arguments.attributes[self.name]
 
     @property
@@ -82,7 +82,7 @@ class AttributeSpec:
         return self.default is None and not self.is_optional
 
     def check(self, value: AttributeValue | None) -> Iterator[Violation]:
-        """Yields what is wrong with a value."""
+        """Yields the problems of a value."""
         field = f"attributes[{self.name}]"
         if value is None and self.is_optional:
             return
@@ -122,7 +122,7 @@ class AttributeSpec:
 
 
 def counts(numbers: Sequence[int]) -> str:
-    """Returns "3 or 4", and "1 to 8" where that is shorter."""
+    """Returns "3 or 4", or "1 to 8" if that is shorter."""
     first, last = min(numbers), max(numbers)
     if len(numbers) > 2 and sorted(numbers) == list(range(first, last + 1)):
         return f"{first} to {last}"

@@ -1,4 +1,4 @@
-"""From what a caller gives as an attribute to the plain value that is sent: the same for every way to send a call."""
+"""From a caller's attribute to the plain value that is sent, for every way to send a call."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from aclgrad.tensors import DTYPES, DType, dtype_of_numpy
 from aclgrad.wire.values import AttributeValue, unsendable_attribute
 
 AttributeLike = AttributeValue | np.ndarray[Any, Any] | np.dtype[Any] | type[Any] | None
-"""What a caller may give as an attribute; numpy's numbers count as numbers, and None leaves an optional one out."""
+"""A caller's attribute; numpy's numbers count as numbers, and None omits an optional one."""
 
 _PLAIN = frozenset({bool, int, float, DType})
 
@@ -20,7 +20,7 @@ _PLAIN = frozenset({bool, int, float, DType})
 def plain_attributes(
     specs: Mapping[str, AttributeSpec], attributes: Mapping[str, AttributeLike]
 ) -> dict[str, AttributeValue]:
-    """Returns the plain values of those that are given; raises InvalidFieldError as `plain_attribute`."""
+    """Returns the plain values of the given attributes; raises InvalidFieldError like `plain_attribute`."""
 
     def is_left_out(name: str, value: object) -> bool:
         return value is None and name in specs and specs[name].is_optional
@@ -35,10 +35,9 @@ def plain_attributes(
 def plain_attribute(name: str, value: object, spec: AttributeSpec | None) -> AttributeValue:
     """Returns the value as a bool, an int, a float, a text, a data type or a tuple of ints or of bools.
 
-    Where the operator takes a list of integers and one is enough, an integer stands for it; where it takes one value,
-    an array of one does; where it takes a number, an integer does; where it takes a data type, its name or numpy's
-    type does. Whether the value is legal is left to the server: raises InvalidFieldError only for a value that is of
-    none of these forms.
+    An integer may stand for a list if one is enough, an array of one element for a value, an integer for a number, and
+    a name or numpy's type for a data type. The server checks whether the value is legal: raises InvalidFieldError only
+    if the value has none of these forms.
     """
     kind = None if spec is None else spec.kind
     try:
@@ -77,7 +76,7 @@ def _plain(value: object, kind: AttributeKind | None) -> AttributeValue:
 
 
 def _items(values: Sequence[Any], kind: AttributeKind | None) -> tuple[int, ...]:
-    """Returns a list of integers; of bools where the operator takes those, or nothing is known of it."""
+    """Returns a list of integers, or of bools if the operator takes those or is unknown."""
     if kind is not AttributeKind.INTS and values and all(isinstance(each, bool | np.bool_) for each in values):
         return tuple(map(bool, values))
     return tuple(map(operator.index, values))

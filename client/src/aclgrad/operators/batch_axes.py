@@ -1,4 +1,4 @@
-"""How calls of an operator join into one call, in which each keeps its own gradient: a row, a plane, an image."""
+"""How calls of an operator join into one call in which each keeps its own gradient: a row, a plane, an image."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 class BatchAxes:
     """The axes along which calls join, as `in_axes` and `out_axes` of a batched function.
 
-    `axis` is that of all inputs and outputs but `others`. None there is an input that all calls share, such as a
-    weight, or an output that sums over them, such as its gradient. `counts` has the attributes that grow with the
-    batch; of a list it is the first value. `numbers` has the inputs, and the part of each, whose values are places
-    along the output's axis: those of the second call begin where those of the first end. `item` is what one call is,
-    if its rank does not say so.
+    `axis` is the axis of all inputs and outputs except `others`. None in `others` is an input that all calls share,
+    such as a weight, or an output that sums over them, such as its gradient. `counts` has the attributes that grow with
+    the batch, or their first value if they are lists. `numbers` has the inputs whose values (or part of them) are
+    positions along the output's axis: the second call's begin where the first call's end. `item` is the name of one
+    call, if its rank does not determine it.
     """
 
     axis: int = 0
@@ -38,7 +38,7 @@ def along_the_first(arguments: Arguments) -> BatchAxes:
 
 
 def beside(attribute: str) -> Callable[[Arguments], BatchAxes | None]:
-    """Returns the function to the first axis that is not the one that the attribute names."""
+    """Returns the function for the first axis other than the attribute's."""
 
     def axes(arguments: Arguments) -> BatchAxes | None:
         rank = len(next(iter(arguments.inputs.values())).shape)

@@ -16,7 +16,7 @@ from aclgrad.tensors import TensorType
 from aclgrad.wire.values import AttributeValue
 
 _BLOCK: Final = 2**20
-"""The values of a larger array repeat, so that it is made quickly."""
+"""The values of a larger array repeat, for speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TypedCase:
 
     @property
     def attributes(self) -> dict[str, AttributeValue | None]:
-        """The attributes of the case, and the defaults of all others."""
+        """The attributes of the case, and the defaults of the others."""
         return {**self.spec.defaults, **self.case.attributes}
 
     @property
@@ -47,11 +47,11 @@ class TypedCase:
         return {each.name: each.infer(arguments) for each in self.spec.returned}
 
     def tolerance(self, product: Product) -> Tolerance:
-        """Returns how far the product's results may be from the definition."""
+        """Returns the tolerance of the product's results."""
         return self.spec.tolerance(self.arguments, product, self.dtype)
 
     def arrays(self) -> Arrays:
-        """Returns the inputs: legal values, standard normal where any will do, the same at every call."""
+        """Returns the inputs: legal values, standard normal if any are legal, the same at every call."""
         generator = np.random.default_rng(zlib.crc32(str(self).encode()))
         arrays = {name: _array(generator, type) for name, type in self.arguments.inputs.items()}
         return samples_of(self.spec.name).values(generator, self.case, arrays)
@@ -69,12 +69,12 @@ def _array(generator: np.random.Generator, type: TensorType) -> np.ndarray[Any, 
 
 
 def arrays_of(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
-    """Returns the arrays of what a call or a definition returned: of one result, or of a tuple of several."""
+    """Returns the arrays of a call's or a definition's result, or tuple of results."""
     return tuple(results) if isinstance(results, tuple) else (results,)
 
 
 def returned_arrays(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
-    """Returns the arrays that a call returned: there is None for an output that nobody wanted, or that stays inside."""
+    """Returns the arrays that a call returned, without None for unwanted outputs and those that stay inside."""
     return tuple(each for each in arrays_of(results) if each is not None)
 
 

@@ -1,8 +1,8 @@
-"""`cube_math_type`: how precisely the matrix unit of a product multiplies, for matrix products and convolutions.
+"""`cube_math_type`: the precision of a product's matrix unit, for matrix products and convolutions.
 
-Sums are FLOAT32 in every mode. Atlas training and inference products multiply in FLOAT16 alone, so full float32 does
-not exist there. The documents of CANN's products and `--allow_hf32` say what is rounded to what; the sources
-(ops-nn, matmul_util.cpp) that products without bfloat16 do not check the range, and read beyond a table.
+Sums are FLOAT32 in every mode. Atlas training and inference products multiply only in FLOAT16, so they have no full
+float32. The roundings are in the documents of CANN's products and `--allow_hf32`; according to the sources (ops-nn,
+matmul_util.cpp), products without bfloat16 do not check the range, and read beyond a table.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from aclgrad.products import Product
 
 KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32 = range(4)
 HALVING: Final = (Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING)
-"""The products that multiply in FLOAT16 alone."""
+"""The products that multiply only in FLOAT16."""
 _NAME: Final = "cube_math_type"
 _OF_FLOAT32: Final = {
     False: {ALLOW_FP32_DOWN_PRECISION: HFLOAT32, USE_FP16: FLOAT16, USE_HF32: HFLOAT32},
     True: {ALLOW_FP32_DOWN_PRECISION: FLOAT16, USE_FP16: FLOAT16},
 }
-"""What float32 is rounded to, by whether the product multiplies in FLOAT16 alone."""
+"""The types to which float32 is rounded, by whether the product multiplies only in FLOAT16."""
 
 
 def mode_of(arguments: Arguments, product: Product) -> int:
@@ -54,7 +54,7 @@ def check_mode(arguments: Arguments, product: Product, leading: str) -> Iterator
 
 
 def precision_of(arguments: Arguments, product: Product, dtype: str) -> Precision:
-    """Returns the type that operands are rounded to: FLOAT32 for those that are multiplied as they are."""
+    """Returns the type to which operands are rounded; FLOAT32 if they are not."""
     if dtype != "float32":
         return FLOAT32
     return _OF_FLOAT32[product in HALVING].get(mode_of(arguments, product), FLOAT32)

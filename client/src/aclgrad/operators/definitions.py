@@ -1,4 +1,4 @@
-"""What the definitions of operators share.
+"""Shared by the definitions of operators.
 
 A definition has the function that the operator's kind names, which computes the result in float64 (complex128 for
 complex): `backward` for a gradient, `value` for a value. It takes the inputs by wire name and the attributes; an
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Definition(NamedTuple):
-    """What computes the result of one operator, of a gradient also the forward function, and what stays inside.
+    """The functions of one operator: its result, a gradient's forward function, and the output that stays inside.
 
     `inside` returns the output that stays inside, in the form that another operator takes from a client.
     """
@@ -31,10 +31,10 @@ class Definition(NamedTuple):
 
 
 def shape_of(input: Array | Sequence[int]) -> tuple[int, ...]:
-    """Returns the shape of an array, or the shape that was given in its place."""
+    """Returns the shape of an array, or the shape given instead."""
     return tuple(input.shape if isinstance(input, np.ndarray) else input)
 
 
 def wide(array: Array) -> type[np.float64] | type[np.complex128]:
-    """Returns the type in which the gradient of an array is computed."""
+    """Returns the dtype in which the gradient of an array is computed."""
     return np.complex128 if np.iscomplexobj(array) else np.float64

@@ -18,8 +18,8 @@ def describe_operator(
 ) -> pb.OperatorDescription:
     """Returns the description of an operator as the product serves it; `shape_only` as in `InputSpec.takes_shape`.
 
-    Of the dtypes of the leading input only these are left, if any are given. `reads_views` says whether the device gets
-    inputs with a view as they are.
+    If dtypes are given, only these remain for the leading input. `reads_views` says whether the device gets strided
+    inputs as they are.
     """
     inputs = {each.name: _describe_input(each, product, shape_only) for each in spec.inputs}
     if dtypes is not None:

@@ -1,4 +1,4 @@
-"""Calls with values of their own, and the one call that they join into."""
+"""Calls with different values, and the one call that they join into."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from aclgrad.operators.cases import TypedCase, returned_arrays
 from aclgrad.operators.samples import Arrays
 
 _WORDS: Final = ("element", "row", "plane", "image")
-"""What an item is called, by the rank of its gradient without the axis."""
+"""Names of an item, by the rank of its gradient without the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,21 @@ class Items:
 
     @property
     def name(self) -> str:
-        """What one of them is."""
+        """The name of one of them."""
         rank = len(next(iter(self.typed.outputs.values())).shape)
         return self.axes.item or _WORDS[min(rank, len(_WORDS)) - 1]
 
     @property
     def compared(self) -> list[str]:
-        """The outputs of which each item has its own part."""
+        """The outputs with a part for each item."""
         return [name for name in self.typed.outputs if self.axes.of(name) is not None]
 
     def batch(self, size: int) -> TypedCase:
-        """Returns the call that so many items join into."""
+        """Returns the call that this many items join into."""
         return _resized(self.typed, self.axes, lambda one: one * size)
 
     def draw(self, count: int) -> list[Arrays]:
-        """Returns the inputs of so many items, each with values of its own, the same at every call."""
+        """Returns the inputs of this many items, with different values, the same at every call."""
         case = self.typed.case
         named = [replace(self.typed, case=replace(case, name=f"{case.name}_{number}")) for number in range(count)]
         first, *others = [each.arrays() for each in named]
@@ -66,7 +66,7 @@ class Items:
         return joined
 
     def split(self, gradients: Any, size: int) -> list[tuple[np.ndarray[Any, Any], ...]]:
-        """Returns the gradients of each of so many items, without the outputs that sum over them."""
+        """Returns the gradients of each of this many items, without the outputs that sum over them."""
         parts = []
         for name, gradient in zip(self.typed.outputs, returned_arrays(gradients), strict=True):
             axis = self.axes.of(name)
@@ -85,7 +85,7 @@ class Items:
 
 
 def _parts(typed: TypedCase, axes: BatchAxes) -> int:
-    """Returns into how many items the sample divides; values that are positions keep it whole."""
+    """Returns the number of items of the sample; values that are positions keep it whole."""
     sizes = []
     for name, shape in typed.case.shapes.items():
         axis = axes.of(name)

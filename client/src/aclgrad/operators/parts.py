@@ -1,4 +1,4 @@
-"""The parts of operators that are loaded when they are needed, from a folder or from the tables of a family."""
+"""The parts of operators, loaded on demand from a folder or from the tables of a family."""
 
 from functools import cache
 from importlib import import_module

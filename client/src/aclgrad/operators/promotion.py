@@ -13,7 +13,7 @@ Scalar = float | int | bool
 
 
 def promoted(one: DType, other: DType) -> DType:
-    """Returns the type that holds both, as torch.promote_types does: of real numbers, integers and bools."""
+    """Returns the type that holds both, like torch.promote_types, for real numbers, integers and bools."""
     if one is other or category(other) < category(one):
         return one
     if category(one) < category(other):
@@ -48,13 +48,13 @@ def result_dtype(*types: TensorType) -> DType:
 
 
 def with_number(dtype: DType, number: Scalar) -> DType:
-    """Returns the type of a result of a tensor and a number, which only counts if it is of a higher category."""
+    """Returns the type of a result of a tensor and a number, which only matters if it is of a higher category."""
     own = "bool" if isinstance(number, bool) else "int64" if isinstance(number, int) else "float32"
     return dtype if category(DTYPES[own]) <= category(dtype) else DTYPES[own]
 
 
 def holds(dtype: DType, number: Scalar) -> bool:
-    """Returns whether the type has the number, with all of its digits."""
+    """Returns whether the type represents the number exactly."""
     if category(dtype) == 2:
         with np.errstate(over="ignore"):
             return float(np.asarray(number, np.float64).astype(dtype.numpy)) == number

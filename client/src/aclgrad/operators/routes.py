@@ -1,8 +1,8 @@
-"""Routes: how a device computes an operator in less precision than its dtype has, and how wrong that may be.
+"""Routes: how a device computes an operator in lower precision than its dtype, and the error of that.
 
-A cube unit multiplies operands that were rounded to FLOAT16 or HFLOAT32, and adds up in FLOAT32. So an error follows
-from the roundings of one term, and of long sums, relative to the sum of |terms|. The operators' aclnn functions in
-CANN's sources (ops-nn, pooling and matmul) say which products round, and where.
+A cube unit multiplies operands rounded to FLOAT16 or HFLOAT32, and sums in FLOAT32. So the error consists of the
+roundings of one term and of long sums, relative to the sum of |terms|. The aclnn functions in CANN's sources (ops-nn,
+pooling and matmul) show which products round, and where.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """A type that operands are rounded to.
+    """A type to which operands are rounded.
 
     One rounding changes a number by at most its `unit`, which is 2^-(1 + bits of the mantissa), and a number near 0 by
     at most `least`. Larger numbers than `largest` become infinite.
@@ -35,8 +35,8 @@ HFLOAT32: Final = Precision("HFLOAT32", unit=2.0**-12, least=2.0**-138, largest=
 class Route:
     """Sums of up to `terms` products of a gradient and a weight; each term is rounded up to `roundings` times.
 
-    `weight` is the smallest one, of which FLOAT16 may have fewer bits. Where terms are products of several `inputs`,
-    these are named. `of_sums` is the error of adding up, and `of_results` the further one of results near 0.
+    `weight` is the smallest weight, for which FLOAT16 may have fewer bits. `inputs` names the inputs whose products are
+    the terms. `of_sums` is the error of summation, and `of_results` the further error of results near 0.
     """
 
     precision: Precision

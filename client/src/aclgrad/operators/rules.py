@@ -1,4 +1,4 @@
-"""Rules about shapes and dtypes that several operators share. Each yields what is wrong, or nothing."""
+"""Rules about shapes and dtypes that several operators share. Each yields problems, or nothing."""
 
 import math
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from aclgrad.errors import Violation
 from aclgrad.operators.spec import Arguments
 
 ZERO: Final = float(np.finfo(np.float32).eps)
-"""What devices take for 0 where they compare a number with a threshold, or look whether a factor is 0."""
+"""Devices treat smaller numbers as 0 in comparisons with a threshold, and in checks for a factor of 0."""
 
 
 def first_problem(*checks: Iterator[Violation]) -> Iterator[Violation]:
-    """Yields what the first check that fails finds: later ones may assume that the earlier ones hold."""
+    """Yields the problems of the first failing check: later checks may assume that the earlier ones hold."""
     for check in checks:
         found = tuple(check)
         if found:
@@ -67,10 +67,10 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 def one_value_each(
     arguments: Arguments, name: str, leading: tuple[int, ...], of: str, ones: int = 0, flat: bool = True
 ) -> Iterator[Violation]:
-    """The input has one value for each of what `leading` counts: these sizes, and any number of trailing ones.
+    """The input has one value for each element of the `leading` sizes, and any number of trailing sizes of 1.
 
-    Devices compare the number of values at most, so values in another order would give other gradients. If `flat`, one
-    size that is their number will do, too. The remedy has so many `ones`.
+    Devices compare at most the number of values, so values in another order would give other gradients. If `flat`, a
+    single size with their number is also legal. The remedy has this many `ones`.
     """
     shape = arguments.inputs[name].shape
     is_flat = flat and shape == (math.prod(leading),)
@@ -90,21 +90,21 @@ def adaptive_operations(arguments: Arguments, axes: int) -> float:
 
 
 def adaptive_windows(arguments: Arguments, axes: int) -> float:
-    """Returns how many windows of adaptive average pooling may have a cell in common."""
+    """Returns how many windows of adaptive average pooling may share a cell."""
     pooled, input = arguments.inputs["grad_output"].shape, arguments.inputs["self"].shape
     sizes = zip(input[-axes:], pooled[-axes:], strict=True)
     return float(math.prod(-(-count // max(size, 1)) + 1 for size, count in sizes))
 
 
 def adaptive_weight(arguments: Arguments, axes: int) -> float:
-    """Returns what the gradient of the smallest window is multiplied by."""
+    """Returns the factor of the smallest window's gradient."""
     pooled, input = arguments.inputs["grad_output"].shape, arguments.inputs["self"].shape
     sizes = zip(input[-axes:], pooled[-axes:], strict=True)
     return 1 / math.prod(max(size // max(count, 1), 1) for size, count in sizes)
 
 
 def axis_in_range(arguments: Arguments, attribute: str, of: str) -> Iterator[Violation]:
-    """The attribute is an axis of the input, from the first or, if it is negative, from the last; a scalar has one."""
+    """The attribute is an axis of the input, counted from the last if negative; a scalar has one axis."""
     axis, shape = arguments.int(attribute), arguments.inputs[of].shape
     rank = max(len(shape), 1)
     if not -rank <= axis < rank:

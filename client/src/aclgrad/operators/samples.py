@@ -77,13 +77,12 @@ class Samples:
     tensors and complete attributes by their wire names; it imports PyTorch itself, so nothing else needs PyTorch.
     `values` replaces the standard normal values of a case by legal ones. If the forward operator is not linear, it also
     sets `self` to an input that these values belong to, where small steps do not change them. With
-    `has_signed_weights`, an element of a gradient sums many products of both signs: its error is judged by the largest
-    element. `rows` returns cases whose rows have the given number of elements: define it if the kernel uses vectors.
-    `long` makes cases whose larger tensor has about the given number of elements: a row, a column, a plane, and windows
-    that overlap. They show what a kernel takes beside its tensors.
-    `picture` is a case of one small plane or volume, with leading sizes of 1, which the documentation draws; without
-    one, it shows the first case. What tests, benchmarks and tools need to know of an operator stands here or in its
-    spec: no table elsewhere has a row for each.
+    `has_signed_weights`, an element of a gradient sums many products of both signs, so its error is judged by the
+    largest element. `rows` returns cases whose rows have the given number of elements; define it if the kernel uses
+    vectors. `long` makes cases whose larger tensor has about the given number of elements: a row, a column, a plane,
+    and overlapping windows. They show a kernel's memory beside its tensors. `picture` is a case of one small plane or
+    volume, with leading sizes of 1, which the documentation draws; without one, it shows the first case. Everything
+    that tests, benchmarks and tools need about an operator is here or in its spec, and in no other table.
     """
 
     cases: tuple[Case, ...]
@@ -98,7 +97,7 @@ class Samples:
 
     @property
     def example(self) -> Case:
-        """The case that shows how to call the operator: the picture, or else the first one."""
+        """The case that shows how to call the operator: the picture, else the first one."""
         return self.picture or self.cases[0]
 
 
@@ -111,7 +110,7 @@ def long_planes(cells: int) -> Iterator[tuple[str, int, int]]:
 
 
 def long_rows(cells: int) -> Iterator[tuple[str, int, int]]:
-    """Yields those of `long_planes`, and few long and many short rows: for kernels that reduce rows."""
+    """Yields the sizes of `long_planes`, and few long and many short rows, for kernels that reduce rows."""
     yield from long_planes(cells)
     yield "few_long_rows", 40, cells // 40
     yield "many_short_rows", cells // 7, 7

@@ -24,7 +24,7 @@ from aclgrad.tensors import DTYPES, TensorType, View
 from aclgrad.wire.values import AttributeValue
 
 INPUT_SHAPES: Final = ("input_size", "input_shape")
-"""The names of attributes that are the shape of the forward pass's input, which is that of the output here."""
+"""Names of attributes that are the shape of the forward pass's input, and so of the output here."""
 
 
 class OperatorKind(Enum):
@@ -41,8 +41,8 @@ class OperatorKind(Enum):
 class Arguments:
     """The inputs and attributes of one call, of the right dtypes, ranks and kinds, by name.
 
-    All attributes are there, None for those that are optional and were left out, and all inputs but such. `outputs` has
-    the names of those that are wanted, none if all are.
+    All attributes are present, omitted ones as None; omitted inputs are not. `outputs` has the names of the wanted
+    outputs, none for all.
     """
 
     inputs: Mapping[str, TensorType]
@@ -90,14 +90,14 @@ class Arguments:
 class OutputSpec:
     """One output: `infer` gives its type and shape for legal arguments, `rule` says the same in words.
 
-    A gradient is that of the input `of`, which the operator itself need not take; of a value `of` says nothing.
-    The operator takes null for a nullable one that nobody wants; others have to be written all the same.
-    An operator that would write the input `begins_as` gets the output's memory in its place, a tensor as `view` says,
-    and the memory begins as a copy of the input. One that `stays_inside` has a form of the product's own: later steps
-    of a program may use it, nobody gets it, and the definition does not return it.
-    `always_written` names the source that shows that every device writes all of it or fails. Without one, the server
-    fills the memory before each call, so that nothing of another call can be left in it. `guarantees` returns the rule
-    that all of its values follow, whatever the inputs' values are: only then may an input with a rule refer to it.
+    A gradient is the gradient of the input `of`, which the operator itself need not take; for a value, `of` has no
+    meaning. For an unwanted nullable output, the operator gets null; others are always written. An operator that would
+    write its input `begins_as` gets the output's memory instead, in the form of `view`, which begins as a copy of the
+    input. An output that `stays_inside` has a product-specific form: only later steps of a program use it, and the
+    definition does not return it. `always_written` names the source that shows that every device writes all of it or
+    fails; without one, the server clears the memory before each call, so that no data of another call remains.
+    `guarantees` returns the rule that all its values follow, whatever the inputs' values are: only then may an input
+    with a rule refer to it.
     """
 
     name: str
@@ -116,9 +116,9 @@ class OutputSpec:
 class Tolerance:
     """How far a result may be from the float64 definition: `|result - truth| <= absolute + relative * |truth|`.
 
-    `of_elements` is a further part, of all elements or of each, which terms that cancel may have on a `route`, if the
-    call takes one. `absolute` is that of sums as long as the call's, and `share` is what it is of results of size 1,
-    the same unless it is given. `outputs` has the outputs whose tolerance is another.
+    `of_elements` is a further part, for all elements or each, for cancelling terms on the call's `route`, if any.
+    `absolute` is for sums as long as the call's, and `share` is the same for results of size 1, equal by default.
+    `outputs` has the outputs with another tolerance.
     """
 
     relative: float
@@ -138,7 +138,7 @@ class Tolerance:
         return (self.absolute if self.share is None else self.share) + float(np.max(self.of_elements, initial=0.0))
 
     def limit(self, truth: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """Returns the largest error that each element may have."""
+        """Returns the largest allowed error of each element."""
         return self.absolute + self.relative * np.abs(truth) + self.of_elements  # type: ignore[no-any-return]
 
 
@@ -146,7 +146,7 @@ _NULL: Final = InputSpec("", "Null in every call.", {}, (), is_optional=True)
 
 
 def list_of(name: str) -> str:
-    """Returns the name of the list that an input of this name is in, if there is such a list."""
+    """Returns the name of the list to which an input of this name belongs, if any."""
     return re.sub(r"_(0|[1-9][0-9]*)$", "", name)
 
 
@@ -158,21 +158,19 @@ def _cells(arguments: Arguments) -> float:
 class OperatorSpec:
     """One operator.
 
-    Without a `kind` it is one of gradients. `leading` names the input whose dtype and layout a call has, the first
-    one unless it is given. `check` yields the problems that the table cannot express: inputs and attributes that do
-    not fit each other, and calls that a product cannot compute or would compute wrongly. `tolerance` returns how
-    far the product's results may be from the definition in a legal call of the dtype, by the rules of
-    `tolerance.py`. `operations` estimates the floating-point operations of a legal call, and is infinite if they
-    depend on values; by default there is one for each element of the inputs. `matrix_operations` are
-    those of matrix products, besides. An operator of which an input is empty
-    does not run, and its outputs are zeros, unless it `runs_on_nothing`. The tensors of a spatial operator have
-    a batch, channels and spatial axes, which their format tells a device. Of an operator that is planned alone,
-    phase 1 keeps something of the call for the whole process, so a process runs one at a time. `batch_axes` says
-    along which axes calls of this form join into one, and returns None if they do not. `joins` says whether the output
-    is the inputs one behind the other, so that nothing is left to do if they lie like that.
-    `null_inputs` and `null_outputs` are the places among its inputs and outputs where the operator gets null in every
-    call. `passes` returns what it gets as attributes, in its order, unless that is the attributes as they are.
-    `refused` has what callers of the operator may look for in vain, by name, and why it is not served.
+    The default `kind` is gradients. `leading` names the input whose dtype and layout a call has, by default the first.
+    `check` yields the problems that the table cannot express: inputs and attributes that do not fit each other, and
+    calls that a product cannot compute or would compute wrongly. `tolerance` returns the allowed distance of the
+    product's results from the definition in a legal call of the dtype, by the rules of `tolerance.py`. `operations`
+    estimates the floating-point operations of a legal call, and is infinite if they depend on values; the default is
+    one for each element of the inputs. `matrix_operations` are the further operations of matrix products. With an empty
+    input, an operator does not run and its outputs are zeros, unless it `runs_on_nothing`. The tensors of a spatial
+    operator have a batch, channels and spatial axes, and their format says so to a device. If an operator is planned
+    alone, phase 1 keeps state of the call for the whole process, so a process runs one at a time. `batch_axes` returns
+    the axes along which calls of this form join into one, None if they do not. `joins` says whether the output is the
+    concatenation of the inputs, which needs no work if they are adjacent. `null_inputs` and `null_outputs` are the
+    positions of inputs and outputs that are null in every call. `passes` returns the operator's attributes in its
+    order, if they are not the call's. `refused` has names that callers may look for, and why they are not served.
     """
 
     name: str
@@ -222,7 +220,7 @@ class OperatorSpec:
                 yield from (f"the default of {each}" for each in attribute.check(attribute.default))
 
     def inputs_of(self, given: Collection[str]) -> tuple[InputSpec, ...]:
-        """Returns the inputs of a call that has these: as many of a list as there are, and at least one."""
+        """Returns the input specs of a call with these inputs: as many of a list as there are, and at least one."""
         if not any(each.is_list for each in self.inputs):
             return self.inputs
         found: list[InputSpec] = []
@@ -233,7 +231,7 @@ class OperatorSpec:
         return tuple(found)
 
     def taken_of(self, given: Collection[str]) -> tuple[InputSpec, ...]:
-        """Returns the inputs of such a call in the places where the operator takes them, with those that are null."""
+        """Returns the inputs of such a call in the operator's order, including null ones."""
         found = list(self.inputs_of(given))
         for place in self.null_inputs:
             found.insert(place, _NULL)
@@ -270,11 +268,11 @@ class OperatorSpec:
 
     @property
     def defaults(self) -> dict[str, AttributeValue | None]:
-        """The attributes that a caller may leave out, with their default values: None for those that are optional."""
+        """The attributes that a caller may omit, with their defaults, None for optional ones."""
         return {each.name: each.default for each in self.attributes if not each.is_required}
 
     def is_skipped(self, arguments: Arguments) -> bool:
-        """Says whether the outputs are zeros, and nothing runs."""
+        """Returns whether the outputs are zeros without running the operator."""
         is_nothing = any(each.element_count == 0 for each in arguments.inputs.values())
         return is_nothing and not self.runs_on_nothing(arguments)
 

@@ -1,10 +1,10 @@
-"""What `OperatorSpec.tolerance` is made of: how far the results of a call may be from the definition, and why.
+"""The parts of `OperatorSpec.tolerance`: the allowed distance of a call's results from the definition, and why.
 
-A table by dtype has what products and the last rounding make, which in 16 bits is nearly all. A sum of many terms adds
-roundings of its own. Kernels and cards add up in float32, and in the worst order, one term after the other, a sum is
-off by about 2^-24 sqrt(n) times its size. So sums of n terms are judged by twice that, where it exceeds the table. In
-samples, whose values are standard normal, a sum has a size of sqrt(n), so the limit is n * 2^-23: a missing term is
-about 1, and is seen among a million.
+A table by dtype has the errors of products and of the last rounding, which in 16 bits are nearly all. A sum of many
+terms adds its own roundings. Kernels and cards sum in float32; in the worst order, one term after the other, a sum is
+off by about 2^-24 sqrt(n) times its size. So sums of n terms are judged by twice that if it exceeds the table. In
+samples, whose values are standard normal, a sum has a size of sqrt(n), so the limit is n * 2^-23: a missing term of
+about 1 is detected among a million.
 """
 
 import math
@@ -21,8 +21,8 @@ Rule = Callable[[Arguments, Product, str], Tolerance]
 _ROUNDING: Final = 2.0**-23
 """The error of a sum as a share of its size, for each sqrt(n) of its terms."""
 _MOST_IN_A_ROW: Final = 256
-"""Additions one after the other in float32. Those of n equal terms may all be rounded to the same side, each by half a
-unit of the sum on the way: together by up to n / 3 units of the last one.
+"""Error of additions one after the other in float32. With n equal terms, all may be rounded to the same side, each by
+half a unit of the partial sum: together by up to n / 3 units of the result.
 """
 _WIDE_ROUNDING: Final = 2.0**-52
 _WIDE: Final = ("float64", "complex128")
@@ -31,13 +31,13 @@ RESULTS: Final = {
     "float16": Tolerance(relative=2.0**-10, absolute=2.0**-24),
     "bfloat16": Tolerance(relative=2.0**-7, absolute=2.0**-125),
 }
-"""What the last rounding makes, twice; a device may take the smallest numbers of all for 0."""
+"""Twice the last rounding; a device may flush the smallest numbers to 0."""
 EXACT: Final = Tolerance(relative=0.0, absolute=0.0)
-"""Of integers and bools."""
+"""The tolerance of integers and bools."""
 
 
 def by_dtype(table: Mapping[str, Tolerance], coarse: Mapping[tuple[Product, str], Tolerance] | None = None) -> Rule:
-    """Returns the rule of a table, with `coarse` for products whose kernels compute with less than the dtype has."""
+    """Returns the rule of a table, with `coarse` for products whose kernels compute in lower precision."""
     less = coarse or {}
     return lambda _, product, dtype: less.get((product, dtype), table[dtype])
 
@@ -48,9 +48,9 @@ def summed(
     *outputs: str,
     weight: Callable[[Arguments], float] = lambda _: 1.0,
 ) -> Rule:
-    """Returns the rule of an operator whose elements are sums of up to so many terms: of these outputs, or of all.
+    """Returns the rule of an operator whose elements, in these outputs or all, are sums of up to this many terms.
 
-    `weight` is the largest number that a term is multiplied by.
+    `weight` is the largest factor of a term.
     """
 
     def of_sums(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
@@ -62,7 +62,7 @@ def summed(
 
 
 def grown(plain: Tolerance, dtype: str, terms: float, size: float) -> Tolerance:
-    """Returns the tolerance of sums of so many terms, which have about this size in samples."""
+    """Returns the tolerance of sums of this many terms, which have about this size in samples."""
     share = (_WIDE_ROUNDING if dtype in _WIDE else _ROUNDING) * math.sqrt(terms)
     absolute, of_largest = max(plain.absolute, share * size), max(plain.of_largest, share)
     return replace(plain, relative=max(plain.relative, share), absolute=absolute, share=of_largest)
@@ -71,7 +71,7 @@ def grown(plain: Tolerance, dtype: str, terms: float, size: float) -> Tolerance:
 def routed(rule: Rule, route: Callable[[Arguments, Product], Route | None]) -> Rule:
     """Returns the rule of an operator that some products compute by a route, whose weights have one sign.
 
-    Terms of a call may cancel; what is known of arguments alone allows an error as of |terms| that add up to 1 more.
+    Terms of a call may cancel; from the arguments alone, the rule allows for |terms| whose sum is larger by 1.
     """
 
     def by_route(arguments: Arguments, product: Product, dtype: str) -> Tolerance:
@@ -90,10 +90,10 @@ def of_products(
     precision_of: Callable[[Arguments, Product, str], Precision],
     is_rounded_again: Callable[[Arguments, Product, str], bool] = lambda *_: False,
 ) -> Rule:
-    """Returns the rule of sums of so many products of these inputs, rounded to a precision before, or also afterwards.
+    """Returns the rule of sums of this many products of inputs that are rounded before, or also afterwards.
 
-    With the values of a call, an error is judged by its sum of |terms|: see `Route`. Without, by that of samples, of
-    which a sum of n has about n, and results of sqrt(n).
+    With the values of a call, an error is judged by its sum of |terms|, see `Route`; without them, by that of samples,
+    where n terms have a sum of |terms| of about n, and results of sqrt(n).
     """
 
     def by_terms(arguments: Arguments, product: Product, dtype: str) -> Tolerance:

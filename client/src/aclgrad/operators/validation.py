@@ -17,13 +17,13 @@ from aclgrad.wire.messages import OperatorCall
 
 MAX_INT64 = 2**63 - 1
 SIMILAR_LETTERS = 8
-"""Of two operators' names: families share them."""
+"""Common first letters of similar operators' names; families share prefixes."""
 SIMILAR_ARGUMENT_LETTERS = 3
 _MOST_NAMED = 16
 
 
 def find_operator(name: str, product: Product) -> OperatorSpec:
-    """Returns the operator of this name; raises a RequestError if there is none, or none on this product."""
+    """Returns the operator of this name; raises a RequestError if it does not exist, or not on this product."""
     spec = OPERATORS.get(name)
     if spec is None:
         similar = _similar(name, OPERATORS, SIMILAR_LETTERS)
@@ -44,7 +44,7 @@ def find_operator(name: str, product: Product) -> OperatorSpec:
 
 
 def call_alone(call: OperatorCall) -> OperatorCall:
-    """Returns a call alone, which wants no output that later steps of a program would have to read."""
+    """Returns a single call, without outputs that only later steps of a program could read."""
     spec = OPERATORS.get(call.operator)
     if spec is None or spec.returned == spec.outputs:
         return call
@@ -57,7 +57,7 @@ def call_alone(call: OperatorCall) -> OperatorCall:
 
 
 def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Arguments:
-    """Returns the complete arguments of a call; raises InvalidFieldError, which names the remedy."""
+    """Returns the complete arguments of a call; raises InvalidFieldError with the remedy."""
     inputs = {tensor.name: tensor for tensor in call.inputs}
     specs = spec.inputs_of(inputs)
     required = [each.name for each in spec.attributes if each.is_required]
@@ -84,13 +84,13 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
 
 
 def check_on_any_product(call: OperatorCall, spec: OperatorSpec) -> None:
-    """Raises a RequestError for a call that every product refuses; the server's decides the others."""
+    """Raises a RequestError if every product refuses the call; the server decides about others."""
     refusals: dict[str, list[str]] = {}
     for product in sorted(spec.products):
         try:
             check_call(call, spec, product)
         except RequestError as refusal:
-            # Which product the server has is not known yet.
+            # The server's product is not known yet.
             refusals.setdefault(refusal.message.replace(f" {rules_of(product)}", ""), []).append(product)
         else:
             return
@@ -101,7 +101,7 @@ def check_on_any_product(call: OperatorCall, spec: OperatorSpec) -> None:
 
 
 def rules_of(product: Product) -> str:
-    """Returns the note of a remedy that holds on this product; others may take more or less."""
+    """Returns the note that a remedy is for this product; others may take more or less."""
     return f"(the server follows the rules of product {product})"
 
 
@@ -150,7 +150,7 @@ def _check_names(
 
 
 def _similar(name: str, known: Iterable[str], letter_count: int) -> list[str]:
-    """Compares the first letters alone, because a search by similarity would block the server's event loop for 1 ms."""
+    """Compares only the first letters: a search by similarity would block the server's event loop for 1 ms."""
     return [each for each in known if name[:letter_count] == each[:letter_count]]
 
 

@@ -73,12 +73,12 @@ class BoxRule:
 
 @dataclass(frozen=True, slots=True)
 class VarianceRule:
-    """Every value is the reciprocal 1 / sqrt(var + eps) of a standard deviation, with a variance that float32 holds.
+    """Every value is the reciprocal 1 / sqrt(var + eps) of a standard deviation, with a variance in float32's range.
 
-    That is from 1 / sqrt(the largest float32) to 1 / sqrt(eps), which rounding may exceed by `tolerance` of it; 0, the
-    reciprocal for an infinite variance; infinity, if a forward pass in float16 could not hold it; or NaN. If
-    `is_converted`, the device reads the variance in its place, as float32: max(1 / value^2 - eps, 0), and -eps for
-    infinity, so that it divides by 0. It would compute with another number for any other value.
+    That is from 1 / sqrt(the largest float32) to 1 / sqrt(eps), which rounding may exceed by the share `tolerance`; 0
+    for an infinite variance; infinity if a forward pass in float16 overflowed; or NaN. If `is_converted`, the device
+    reads the variance instead, in float32: max(1 / value^2 - eps, 0), and -eps for infinity, so that it divides by 0.
+    For any other value it would compute with another number.
     """
 
     eps: float
@@ -101,7 +101,7 @@ ValueRule = IndexRule | ArgmaxRule | WindowRule | BoxRule | VarianceRule | BoolR
 
 
 def guarantees(made: ValueRule, needed: ValueRule) -> bool:
-    """Returns whether all values that follow the one rule follow the other, too."""
+    """Returns whether one rule implies the other."""
     if not isinstance(needed, IndexRule):
         return made == needed
     if isinstance(made, (ArgmaxRule, WindowRule)):
@@ -112,12 +112,12 @@ def guarantees(made: ValueRule, needed: ValueRule) -> bool:
 
 
 def is_read_as_sent(rule: ValueRule, type: TensorType) -> bool:
-    """Returns whether the device reads a tensor of this type as it is, and no other form that the host makes of it."""
+    """Returns whether the device reads a tensor of this type unchanged, and not in a form that the host makes."""
     return rule.device_type(type) == type and not (isinstance(rule, VarianceRule) and rule.is_converted)
 
 
 def words_of(rule: ValueRule) -> str:
-    """Returns which values follow the rule."""
+    """Returns the mask of values that follow the rule."""
     match rule:
         case IndexRule():
             return f"values below {rule.bound}" + ("" if rule.ignored is None else f", or {rule.ignored}")
@@ -133,7 +133,7 @@ def words_of(rule: ValueRule) -> str:
 
 
 def remedy_of(rule: ValueRule | None) -> str:
-    """Returns what a caller whose values break the rule should do."""
+    """Returns the remedy for values that break the rule."""
     if isinstance(rule, VarianceRule):
         return "send what the forward pass saved as 1 / sqrt(var + eps), not a variance, and the same eps"
     if isinstance(rule, BoolRule):

@@ -1,4 +1,4 @@
-"""The actors: a directory that keeps the servers of a deployment alive and knows where they are, and their holders."""
+"""The actors: a directory that keeps a deployment's servers alive and knows their addresses, and their holders."""
 
 import asyncio
 import logging
@@ -23,25 +23,24 @@ from aclgrad.ray._spec import CPU, NAMESPACE, NPU, DeploymentError, DeploymentSp
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 30.0
-"""How long a holder lets the directory wait for an answer."""
+"""A holder answers the directory within this time."""
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
-"""Between the end of a server and the start of the next one, while servers end early; the first one is replaced at
-once."""
+"""Delay of a restart while servers end early; the first restart is immediate."""
 STEADY_S: Final = 30.0
-"""Of readiness, after which a server's end is its first again."""
+"""After this long ready, a server's end counts as its first."""
 _THREADS: Final = 8
-"""Of a holder: calls of a directory that has died end within LOOK_S."""
+"""Concurrent calls of a holder; calls of a dead directory end within LOOK_S."""
 PROGRAM: Final = "aclgrad-server"
 LOG_FORMAT: Final = "ACLGRAD_LOG_FORMAT"
 """People read it in Ray's logs, and its last line in errors."""
 VISIBLE: Final = "ASCEND_RT_VISIBLE_DEVICES"
 PROCESSES: Final = "ACL_HOST_PROCESSES"
-"""The variable by which a server on the CPU learns how many share the processors; a card does not know it."""
+"""The variable that tells a server on the CPU how many share the processors; cards ignore it."""
 
 
 class Known(NamedTuple):
-    """Where a server was that clients know: the next one goes there if it can."""
+    """The place of a server that clients know; the next one is placed there if possible."""
 
     node_id: str = ""
     address: str = ""
@@ -64,7 +63,7 @@ class Directory:
         return self._replicas
 
     async def stop(self, limit_s: float) -> None:
-        """Has all servers drain, and kills what is left after so long."""
+        """Makes all servers drain, and kills those that are left after this time."""
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
@@ -74,7 +73,7 @@ class Directory:
         holder = self._holders.get(replica.number)
         if holder is None:
             return
-        if replica.node:  # else nobody is there to answer
+        if replica.node:  # else there is no answer
             with suppress(RayError, TimeoutError):
                 async with asyncio.timeout(limit_s):
                     await holder.stop.remote(limit_s)
@@ -125,7 +124,7 @@ class Directory:
         return known._replace(ready_s=time.monotonic() - ready_at) if known.address else known
 
     def _found(self, replica: Replica) -> Any:
-        """Returns the holder of this replica that an earlier life of this directory has left; None without one."""
+        """Returns the holder of this replica from before a restart of this directory, or None."""
         prefix = f"{self._spec.prefix}{replica.number}-"
         for each in ray.util.list_named_actors(all_namespaces=True):
             if each["namespace"] == NAMESPACE and each["name"].startswith(prefix):
@@ -134,20 +133,20 @@ class Directory:
         return None
 
     def _placed(self, replica: Replica, known: Known) -> Any:
-        """Has Ray place a new holder: where the server was that clients know, otherwise on any node."""
+        """Makes Ray place a new holder where clients know the server, otherwise on any node."""
         resources = dict(self._spec.resources)
         strategy = NodeAffinitySchedulingStrategy(known.node_id, soft=True) if known.node_id else "SPREAD"
         return (
             ray.remote(Holder)
             .options(
-                # A name of its own: that of a holder that was killed is taken for a moment.
+                # A new name, because that of a killed holder stays taken for a moment.
                 name=f"{self._spec.prefix}{replica.number}-{secrets.token_hex(4)}",
                 namespace=NAMESPACE,
                 lifetime="detached",
                 num_cpus=resources.pop(CPU, 0),
                 resources=resources,
                 max_concurrency=_THREADS,
-                # Calls wait for as long as Ray does not know whether a node is dead or slow.
+                # Calls wait as long as Ray does not know whether a node is dead or slow.
                 max_task_retries=-1,
                 scheduling_strategy=strategy,
             )
@@ -156,7 +155,7 @@ class Directory:
 
 
 def _end_if_failed(task: "asyncio.Task[None]") -> None:
-    """Has Ray start the directory anew: nobody would keep the replica alive any more."""
+    """Makes Ray restart the directory, because nothing would keep the replica alive any more."""
     if not task.cancelled() and task.exception() is not None:
         log.critical("a server is not kept any more; the directory starts anew", exc_info=task.exception())
         os._exit(1)
@@ -164,20 +163,20 @@ def _end_if_failed(task: "asyncio.Task[None]") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a holder runs: the node's id in Ray, and its address."""
+    """The place of a holder: the node's id in Ray, and its address."""
 
     node_id: str
     host: str
 
 
 class Holder:
-    """Runs one server. Everything but `stop` may be called again, by a directory that was restarted.
+    """Runs one server. A restarted directory may repeat all calls but `stop`.
 
-    When the server has ended, the holder has no further use. When the holder ends, so does the server.
+    Once the server has ended, the holder is useless. If the holder ends, so does the server.
     """
 
     def __init__(self, spec: DeploymentSpec, hint: str) -> None:
-        """Takes the address that clients know, which the server gets if that is on this node and nobody has it."""
+        """Takes the address that clients know, which the server gets if it is on this node and free."""
         self._spec = spec
         self._hint = hint
         self._server: ServerProcess | None = None
@@ -191,23 +190,23 @@ class Holder:
             host = self.site().host
             listen = self._hint if host_of(self._hint) == host else f"{bracketed(host)}:0"
             command = [program(host), *flags_of(self._spec, listen)]
-            # Ray runs actors at niceness 15: the server gets that of the node, as if it were started beside Ray.
+            # Ray runs actors at niceness 15; the server gets the node's, as if started outside Ray.
             niceness = os.getpriority(os.PRIO_PROCESS, os.getppid())
             self._server = ServerProcess(command, self._environment(), niceness)
         return self._server.wait_until_ready()
 
     def ended(self, limit_s: float) -> str | None:
-        """Returns why the server ended; None if it still runs after so long."""
+        """Returns why the server ended; None if it still runs after this time."""
         assert self._server is not None
         return self._server.wait(limit_s)
 
     def stop(self, limit_s: float) -> None:
-        """Has the server drain, and kills it after so long."""
+        """Makes the server drain, and kills it after this time."""
         if self._server is not None:
             self._server.stop(limit_s)
 
     def _environment(self) -> dict[str, str]:
-        """Returns that of this actor, with the card that Ray gave it, or its share of the processors."""
+        """Returns this actor's environment, with the card from Ray, or its share of the processors."""
         environment = {LOG_FORMAT: "text", **os.environ}
         # With RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES, Ray does not set it, and all would take card 0.
         if cards := ray.get_runtime_context().get_accelerator_ids().get(NPU):
@@ -218,14 +217,14 @@ class Holder:
 
 
 def flags_of(spec: DeploymentSpec, listen: str) -> Sequence[str]:
-    """Returns the server's flags: its card, or the CPU by intention; what the user gave comes later and wins."""
+    """Returns the server's flags: its card, or explicitly the CPU; the user's flags come later and override."""
     backend = "ascend" if NPU in spec.resources else "host"
     ours = ["--listen", listen, "--workers", "1", "--backend", backend, "--admin", "127.0.0.1:0"]
     return [*ours, *spec.flags]
 
 
 def program(host: str) -> str:
-    """Returns the path of the server's program; raises DeploymentError if the node has none."""
+    """Returns the path of the server's program; raises DeploymentError if the node does not have it."""
     beside = Path(sys.executable).with_name(PROGRAM)
     found = str(beside) if beside.exists() else shutil.which(PROGRAM)
     if found is None:

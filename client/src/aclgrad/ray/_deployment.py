@@ -1,4 +1,4 @@
-"""What a program calls: deploy servers, ask where they are, stop them."""
+"""The functions for programs: deploy servers, get their target, stop them."""
 
 import re
 import secrets
@@ -21,17 +21,17 @@ from aclgrad.ray._spec import NAMESPACE, NPU, DeploymentError, DeploymentSpec, R
 
 DEFAULT_NAME: Final = "aclgrad"
 ANSWER_LIMIT_S: Final = 30.0
-"""For the directory, which Ray may have to start again first."""
+"""Time limit of the directory, which Ray may have to restart first."""
 FAILED_STARTS: Final = 3
-"""In a row of one replica, after which `deploy` gives up."""
+"""Consecutive failures of one replica after which `deploy` gives up."""
 MAX_COUNT: Final = 1_000
 _NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 _KILL_S: Final = 10.0
 _LOOK_INTERVAL_S: Final = 0.1
 _HEAD: Final = "node:__internal_head__"
-"""A resource of the head alone: the directory lives where Ray itself does, and dies with no other node."""
+"""A resource of only the head node: the directory lives where Ray does, and dies with no other node."""
 _NOT_OURS: Final = {"GPU", "memory", "object_store_memory"}
-"""Which Ray takes by other arguments than the resources that users name."""
+"""Resources with Ray arguments of their own."""
 LEAST_AMOUNT: Final = 0.0001
 _OURS: Final = ("--listen", "--device", "--workers")
 
@@ -67,14 +67,14 @@ def deploy(
     try:
         return _wait_until_ready(directory, spec, timeout_s)
     except BaseException:
-        # Ours alone: others may have stopped it, and deployed another one by the name.
+        # Only ours: others may have stopped it and deployed another one with the name.
         ray.kill(directory)
         _kill_all(name, lambda each: each.startswith(spec.prefix))
         raise
 
 
 def target(name: str = DEFAULT_NAME) -> str:
-    """Returns where the servers are that are ready, as `aclgrad.Client` takes it: "10.0.0.1:40001,10.0.0.2:40001".
+    """Returns the target of the ready servers for `aclgrad.Client`: "10.0.0.1:40001,10.0.0.2:40001".
 
     `aclgrad.Client(aclgrad.ray.target)` asks again after a loss and every 5 s. Raises DeploymentError if there is no
     such deployment, or none of its servers is ready.
@@ -87,12 +87,12 @@ def target(name: str = DEFAULT_NAME) -> str:
 
 
 def status(name: str = DEFAULT_NAME) -> list[Replica]:
-    """Returns the replicas of a deployment as they are now; raises DeploymentError without one."""
+    """Returns the current replicas of a deployment; raises DeploymentError if there is none."""
     return _replicas(_directory(name))
 
 
 def stop(name: str = DEFAULT_NAME, *, timeout_s: float = 60.0) -> None:
-    """Has all servers of a deployment drain, kills those that have not ended after `timeout_s`, and forgets them.
+    """Makes all servers of a deployment drain, kills those that have not ended after `timeout_s`, and forgets them.
 
     Raises DeploymentError if there is no such deployment.
     """
@@ -126,7 +126,7 @@ def _kill_all(name: str, chosen: Callable[[str], bool]) -> None:
 
 
 def _spec_of(name: str, count: int, resources: Mapping[str, float], flags: Sequence[str]) -> DeploymentSpec:
-    """Returns the specification of these arguments; raises DeploymentError for one that makes no sense."""
+    """Returns the specification of these arguments; raises DeploymentError if one is invalid."""
     if not _NAME.fullmatch(name):
         raise DeploymentError(f"name is {name!r}; give letters, digits, dots, dashes and underscores")
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_COUNT:
@@ -147,7 +147,7 @@ def _spec_of(name: str, count: int, resources: Mapping[str, float], flags: Seque
 
 
 def _check_cluster(spec: DeploymentSpec) -> None:
-    """Raises DeploymentError if no node has what a server needs, however many others there are."""
+    """Raises DeploymentError if no node has the resources of a server, even without other servers."""
     _check_connection()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if any(all(node.get(name, 0) >= amount for name, amount in spec.resources.items()) for node in nodes):
@@ -167,7 +167,7 @@ def _check_connection() -> None:
 
 
 def _wait_until_ready(directory: Any, spec: DeploymentSpec, timeout_s: float) -> str:
-    """Returns the target once all servers are ready; raises DeploymentError if they will not be, or not in time."""
+    """Returns the target once all servers are ready; raises DeploymentError if they fail or are late."""
     end = time.monotonic() + timeout_s
     while True:
         replicas = _replicas(directory)
@@ -216,7 +216,7 @@ def _replicas(directory: Any) -> list[Replica]:
 
 
 def _actors(chosen: Callable[[str], bool]) -> dict[str, Any]:
-    """Returns the actors that live and have a chosen name: the directory has that of the deployment."""
+    """Returns the living actors by their chosen names; the directory has the deployment's."""
     _check_connection()
     found = {}
     for each in ray.util.list_named_actors(all_namespaces=True):

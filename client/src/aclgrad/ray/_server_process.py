@@ -15,10 +15,10 @@ from aclgrad.ray import _launch
 from aclgrad.ray._spec import DeploymentError, Server
 
 START_LIMIT_S: Final = 300.0
-"""A server that is not ready after so long is killed: its card does not open, or fails the self-test."""
+"""A server that is not ready after this time is killed: its card does not open, or fails the self-test."""
 LOOK_INTERVAL_S: Final = 5.0
 DEAD_S: Final = 15.0
-"""A server that says for so long that it is not alive, or says nothing, is killed."""
+"""A server that is silent, or reports that it is not alive, for this long is killed."""
 ANSWER_LIMIT_S: Final = 3.0
 OFF: Final = "off"
 _STDERR: Final = 2
@@ -27,24 +27,24 @@ _CHUNK_BYTES: Final = 65536
 
 
 class ServerProcess:
-    """A server, from now until it ends, is stopped, or this process ends, however it does.
+    """A server, until it ends, is stopped, or this process ends.
 
     Any thread may call its methods. The server's log goes to standard error.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], niceness: int | None = None) -> None:
-        """Takes the niceness that the server gets if this process may give it; by default that of this process."""
+        """Takes the server's niceness, if this process may set it; by default this process's."""
         self._process: subprocess.Popen[bytes] | None = None
         self._told: dict[str, str] = {}
-        """What the server has said of its addresses."""
+        """The addresses that the server has printed."""
         self._tail = b""
         self._cause = ""
-        """Why it was killed, if we did."""
+        """Why we killed it; empty if we did not."""
         self._reason = ""
         self._is_settled = threading.Event()
         """Set when the server is ready or has ended."""
         self._has_ended = threading.Event()
-        # Any process dies with the thread that started it, not with that thread's process: this one waits for its end.
+        # The server dies with the thread that started it, so this thread waits for its end.
         niceness = os.getpriority(os.PRIO_PROCESS, 0) if niceness is None else niceness
         command = [sys.executable, "-I", _launch.__file__, str(os.getpid()), str(niceness), *command]
         threading.Thread(target=self._run, args=(command, environment), name="aclgrad-server", daemon=True).start()
@@ -59,11 +59,11 @@ class ServerProcess:
         return Server(self._told["ready"].split()[0], self._admin, self._process.pid)
 
     def wait(self, limit_s: float) -> str | None:
-        """Returns why the server ended; None if it still runs after so long."""
+        """Returns why the server ended; None if it still runs after this time."""
         return self._reason if self._has_ended.wait(limit_s) else None
 
     def stop(self, limit_s: float) -> None:
-        """Has the server drain; kills it if it still runs after so long."""
+        """Makes the server drain; kills it if it still runs after this time."""
         if self._process is not None:
             self._process.terminate()
         if not self._has_ended.wait(limit_s):
@@ -116,7 +116,7 @@ class ServerProcess:
         self._cause = cause
         if self._process is not None:
             with suppress(ProcessLookupError):
-                # A child of it would keep its output open.
+                # Its children would keep its output open.
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _pass_on_log(self, log: int) -> None:
@@ -137,7 +137,7 @@ class ServerProcess:
 
 
 def is_alive(admin: str) -> bool:
-    """Whether a server says at its admin listener that it lives."""
+    """Whether a server's admin listener reports that it is alive."""
     connection = http.client.HTTPConnection(admin, timeout=ANSWER_LIMIT_S)
     try:
         connection.request("GET", "/livez")

@@ -1,11 +1,11 @@
-"""What a deployment is: its specification, its replicas, and its error."""
+"""A deployment's specification, replicas and error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 NAMESPACE: Final = "aclgrad"
-"""Of all actors, so that every job finds them."""
+"""The namespace of all actors, so that every job finds them."""
 NPU: Final = "NPU"
 CPU: Final = "CPU"
 
@@ -16,13 +16,13 @@ class DeploymentError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSpec:
-    """What was asked for. `prefix` begins the names of this deployment's holders and of no other's."""
+    """The requested deployment. Only names of its holders begin with `prefix`."""
 
     name: str
     prefix: str
     count: int
     resources: Mapping[str, float]
-    """Of each server."""
+    """Resources of each server."""
     flags: tuple[str, ...]
 
     @property
@@ -33,7 +33,7 @@ class DeploymentSpec:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that is ready: its address, that of its admin listener (`off` without one), and its process id."""
+    """A ready server: its address, its admin listener's (`off` without one), and its process id."""
 
     address: str
     admin: str
@@ -42,7 +42,7 @@ class Server:
 
 @dataclass(slots=True)
 class Replica:
-    """One of the servers that a deployment keeps ready, and the process that is it at the moment.
+    """One of a deployment's servers, and its current process.
 
     `state` is `placing` until Ray has found a node, then `starting`, `ready`, and `waiting` between two attempts. A
     replica that is not ready has no `address`. `reason` says why the previous server ended, `restarts` how many did,

@@ -37,7 +37,7 @@ _REMEDY: Final = "send values in that range"
 
 @dataclass(frozen=True, slots=True)
 class Made(InMessage):
-    """The bytes of an output of a step, and the rule that its values follow, whatever the inputs are."""
+    """The bytes of a step's output, and the rule that its values always follow."""
 
     promise: ValueRule | None = None
     stays_inside: bool = False
@@ -49,7 +49,7 @@ class Made(InMessage):
 
 
 def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[TensorView, ...]:
-    """Returns all outputs of a call; raises a RequestError for one that a server would refuse."""
+    """Returns all outputs of a call; raises a RequestError if a server would refuse it."""
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
@@ -70,7 +70,7 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
         else:
             field = f"inputs[{each.name}]"
             raise InputValuesRequiredError.at(field, "came without values", "send the array instead of its shape")
-    # Numbers beyond the range of a dtype become infinite, and what is not finite spreads, as on a device.
+    # As on a device, numbers beyond a dtype's range become infinite, and inf and NaN propagate.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if spec.is_skipped(arguments):
             made = {name: np.zeros(each.shape) for name, each in outputs.items()}
@@ -95,7 +95,7 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[Ten
 
 
 def check_size(field: str, type: TensorType) -> None:
-    """Raises LimitExceededError for a tensor that is too large."""
+    """Raises LimitExceededError if a tensor is too large."""
     if type.size_bytes > MAX_TENSOR_BYTES:
         problem = f"takes {type.size_bytes} bytes as {type} and the limit is {MAX_TENSOR_BYTES}"
         raise LimitExceededError.at(field, problem, "send a smaller tensor")
@@ -128,8 +128,8 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
 
 
 def _check_made(tensor: TensorView, source: Made, rule: ValueRule | None) -> None:
-    """Raises InvalidFieldError unless the step that made the values guarantees those that the input needs."""
-    # All that a step makes of the type bool is 0 or 1.
+    """Raises InvalidFieldError unless the step that made the values guarantees the input's rule."""
+    # Bools made by a step are 0 or 1.
     if isinstance(rule, BoolRule) or (rule is None and not source.stays_inside) or not tensor.type.element_count:
         return
     field, remedy = f"inputs[{tensor.name}].output_of", "send the values themselves"
@@ -148,14 +148,14 @@ def _check_made(tensor: TensorView, source: Made, rule: ValueRule | None) -> Non
 
 
 def _are_reciprocals(values: Array, rule: VarianceRule) -> bool:
-    """Says whether each value is the reciprocal of a standard deviation, overflowed or not, or NaN."""
+    """Returns whether each value is the reciprocal of a standard deviation, overflowed or not, or NaN."""
     least, most = np.finfo(np.float32).max ** -0.5, rule.eps**-0.5 * (1 + rule.tolerance)
     wide = values.astype(np.float64)
     return bool((np.isnan(wide) | np.isposinf(wide) | (wide == 0) | ((wide >= least) & (wide <= most))).all())
 
 
 def _lie_in_windows(indices: Array, pooling: Pooling) -> bool:
-    """Says whether each index, or each entry of a mask, is a cell of its own window."""
+    """Returns whether each index, or each entry of a mask, is a cell of its own window."""
     if indices.dtype == np.int8:
         indices = argmax_of_mask(indices, pooling, mask_layout(Product.ATLAS_A2, pooling.kernel_size))
     height, width = pooling.input_size

@@ -20,11 +20,11 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad.wire.programs import SentProgram, StepOutcome
 
 Outputs = Mapping[int, tuple[TensorView, ...]]
-"""The outputs of the earlier steps that did not fail."""
+"""The outputs of earlier successful steps."""
 
 
 def check_program(program: SentProgram, product: Product) -> None:
-    """Raises a RequestError for a program that is wrong as a whole, and not in one of its steps."""
+    """Raises a RequestError if a program is wrong as a whole, and not in one of its steps."""
     if program.product not in ("", product):
         problem = f"the program is made for product {program.product!r}, and this server's is {product}"
         metadata = {"product": product, "made_for": program.product}
@@ -76,7 +76,7 @@ def _check_table(program: SentProgram) -> None:
 def run_program(
     program: SentProgram, execute: Callable[[OperatorCall], tuple[TensorView, ...]], request_id: str
 ) -> Iterator[StepOutcome]:
-    """Yields what each step sends back, or why it failed; raises DeviceLostError, which ends the whole."""
+    """Yields each step's returned outputs, or its error; raises DeviceLostError, which ends the program."""
     made: dict[int, tuple[TensorView, ...]] = {}
     causes: dict[int, int] = {}
     for number in range(program.step_count):
@@ -94,7 +94,7 @@ def run_program(
 
 
 def _returned(outputs: Iterable[TensorView]) -> Iterator[TensorView]:
-    """Yields those that do not stay inside."""
+    """Yields the outputs that do not stay inside."""
     return (each for each in outputs if not (isinstance(each.source, Made) and each.source.stays_inside))
 
 
@@ -105,7 +105,7 @@ def resolve(
     made: Outputs | None = None,
     causes: Mapping[int, int] | None = None,
 ) -> OperatorCall:
-    """Returns the call of a step with what its inputs refer to; `causes` has, by failed step, the one that began it."""
+    """Returns the call of a step with resolved references; `causes` has the first cause of each failed step."""
     references = [each.source.step for each in call.inputs if each.source.step is not None]
     inputs = tuple(replace(each, source=_source(each, number, table, made or {}, causes or {})) for each in call.inputs)
     failed = [causes[each] for each in references if causes and each in causes]
@@ -144,7 +144,7 @@ def _source(
 
 
 def _check_type(tensor: TensorView, type: TensorType) -> None:
-    """Raises InvalidFieldError unless the input has the type of what it refers to, or is a view of its elements."""
+    """Raises InvalidFieldError unless the input has its reference's type, or is a view of its elements."""
     field = f"inputs[{tensor.name}]"
     if tensor.type.dtype is not type.dtype:
         raise InvalidFieldError.at(

@@ -49,7 +49,7 @@ _SERVING: Final = b"\x08\x01"
 class TestServer:
     """A running server of `serve`. All methods may be called from any thread."""
 
-    __test__ = False  # pytest takes classes of this name for tests
+    __test__ = False  # pytest would collect a class with this name
 
     def __init__(self, product: Product, shape_only: bool, max_message_bytes: int) -> None:
         self.target = ""
@@ -115,7 +115,7 @@ class TestServer:
                 raise MalformedRequestError("the call ended before its message")
             program = decode_header(first)
             check_program(program, self._product)
-            # Lets the client send chunks.
+            # The client now sends chunks.
             context.send_initial_metadata(())
             program = _complete(program, messages)
             for outcome in run_program(program, self._execute, _request_id(context)):
@@ -169,7 +169,7 @@ def serve(
         try:
             yield server
         finally:
-            # Again, because gRPC does not cancel a watch that arrives while it cancels the others, and waits for it.
+            # Again: gRPC does not cancel a watch that arrives while it cancels the others, but waits for it.
             while not core.stop(0).wait(1):
                 pass
 

@@ -26,8 +26,7 @@ _HOLD_S: Final = 0.002  # longest time that one program holds the event loop
 
 
 def pauses(runner: Runner, call: Call) -> Pause:
-    """Returns a pause that lets other coroutines run after each `_HOLD_S` and raises DeadlinePassedError at the
-    deadline.
+    """Returns a pause: it lets other coroutines run after each `_HOLD_S`, and raises DeadlinePassedError in the end.
 
     Paused programs go on one at a time, so that several hold the event loop no longer than one.
     """
