@@ -126,7 +126,7 @@ def test_why_a_sibling_does_not_answer(host: Host) -> None:
         "worker 1: does not answer: broken",
         f"worker 2: does not answer: another server is at {host.addresses[2]}",
         "worker 3: does not answer: no server is at 127.0.0.1:1",
-        f"worker 4: does not answer: {target} does not tell how to reach it",
+        f"worker 4: does not answer: {target} does not say how to reach it",
     ]
 
 
@@ -158,7 +158,7 @@ def test_without_the_right_and_without_siblings_nobody_else_is_asked(host: Host)
     host.services[0].answer = host.saying(alone)
     assert "worker" not in host.ask().output
     host.services[0].answer = host.saying(pb.GetServerStatusResponse(version="0.1.0", product="910B"))
-    assert host.ask().output.endswith("the server tells more to the right `status`\n")
+    assert host.ask().output.endswith("the server shows more to callers with the right `status`\n")
     assert [len(each.requests) for each in host.services] == [2, 0, 0]
 
 

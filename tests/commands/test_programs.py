@@ -120,7 +120,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "twice": (changed(0, inputs={"self": [3], "input": [3]}), "step 0 (gelu_backward) inputs[input] is given twice"),
     "no file": (changed(0, inputs={"self": "y.npy"}), "step 0 (gelu_backward) inputs[self]: [Errno 2] No such file"),
     "no tensor": (changed(0, inputs={"self": "x.safetensors:z"}), "has no array 'z'"),
-    "shapes": (changed(0, inputs={"self": [3, 4]}), "inputs[self] is a shape, and no other input tells the dtype"),
+    "shapes": (changed(0, inputs={"self": [3, 4]}), "inputs[self] is a shape, and no other input has a dtype"),
     "value": (changed(0, inputs={"self": 3}), "step 0 (gelu_backward) inputs[self] has to be a file, a list of sizes"),
     "later": (changed(1, inputs={"output": {"step": "norm"}}), "inputs[output] has step 'norm'; give the name or the"),
     "output": (

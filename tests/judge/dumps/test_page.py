@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aclgrad.judge.dumps import page as module
-from aclgrad.judge.dumps.page import MOST_TEXT, render, told
+from aclgrad.judge.dumps.page import MOST_TEXT, render, summary_of
 from aclgrad.judge.dumps.records import SERVER, TRAINING, CallRow, Side
 from aclgrad.judge.dumps.summary import Summary, figure
 from aclgrad.judge.findings.rows import End, Verdict
@@ -117,9 +117,9 @@ def test_a_run_that_was_interrupted_counts_the_calls_that_it_has_not_reached() -
     )
     assert page.kind("verdict") == "card notice"
     assert 'class="rest" style="flex: 172"' in page.source
-    fields = told(summary, run)
+    fields = summary_of(summary, run)
     assert (fields["calls"], fields["judged"], fields["not_reached"]) == (372, 200, 172)
-    assert told(Summary.of(step()), run)["not_reached"] == 0
+    assert summary_of(Summary.of(step()), run)["not_reached"] == 0
     failed = Summary.of([*step()[:9], wrong(step()[9])], 372)
     assert "call 10 of 10 reached" in Page(render(failed, run)).text
 
@@ -182,7 +182,7 @@ def test_what_the_server_has_not_computed_is_in_the_page_and_in_the_rows() -> No
         page.text, "server: 3 of 13 backward calls.", ": no operator computes it.", "No judged call is wrong"
     )
     assert page.kind("verdict") == "card notice"
-    fields = told(summary, run)
+    fields = summary_of(summary, run)
     assert (fields["served"], fields["on_the_server_alone"]) == ({"backward": 3}, 1)
     assert sum(each["calls"] for each in fields["not_served"]) == 10
     assert [CallRow.from_json(json.loads(json.dumps(row.to_json()))) for row in summary.rows] == [

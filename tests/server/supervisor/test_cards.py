@@ -120,7 +120,7 @@ def test_child_that_hangs_is_ended(
     run_instead(monkeypatch, f"import os, time; open({str(record)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
     told = ask_runtime(Settings(hang_timeout_s=0.5))
     assert told.count is None
-    assert "the runtime has not told its number of cards within 0.5 s" in told.problem
+    assert "the runtime has not reported its number of cards within 0.5 s" in told.problem
     assert told.problem in caplog.text
     with pytest.raises(ProcessLookupError):
         os.kill(int(record.read_text()), 0)

@@ -38,7 +38,7 @@ def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, a
         difference = "" if comparison.same_bits(now, before) else comparison.difference(now, before)
         finding = _finding(bundle, outcome.gradients)
         if as_json:
-            print_json({**outcome.told(output), **_compared(bundle, finding, difference)})
+            print_json({**outcome.as_json(output), **_compared(bundle, finding, difference)})
         else:
             _show(bundle, finding, difference)
     if finding.verdict is Verdict.FAILED:

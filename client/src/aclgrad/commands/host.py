@@ -56,7 +56,7 @@ def sibling_target(addresses: Sequence[str], target: str) -> str | None:
 def _ask(sibling: pb.SiblingWorker, target: str, clients: ExitStack) -> WorkerAnswer:
     own = sibling_target(sibling.addresses, target)
     if own is None:
-        return _silent(sibling, f": {target} does not tell how to reach it")
+        return _silent(sibling, f": {target} does not say how to reach it")
     try:
         # Shorter than the call's limit, so that the error says that nobody is there.
         settings = connection(own) | {"retries": 0, "connect_timeout_s": ANSWER_S / 2}

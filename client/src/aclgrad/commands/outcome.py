@@ -37,7 +37,7 @@ class Outcome:
         if output is not None:
             save(output, self.gradients, overwrite=overwrite)
 
-    def told(self, output: Path | None) -> dict[str, Any]:
+    def as_json(self, output: Path | None) -> dict[str, Any]:
         """Returns the object that `--json` prints."""
         return {
             **self.about,
@@ -50,7 +50,7 @@ class Outcome:
 
     def show(self, output: Path | None, *, as_json: bool) -> None:
         if as_json:
-            print_json(self.told(output))
+            print_json(self.as_json(output))
             return
         forms = {name: f"{each.dtype} {'x'.join(map(str, each.shape))}" for name, each in self.gradients.items()}
         listed = [form if name == ONLY else f"{name} {form}" for name, form in forms.items()]

@@ -27,7 +27,7 @@ def parts(found: ServerStatus, target: str) -> Iterator[Part]:
     """Yields the lines and tables of a status, from the most important one down."""
     if not found.library:
         what = f"aclgrad {found.version} at {target}, {found.product}"
-        yield Text(f"{what}; the server tells more to the right `status`")
+        yield Text(f"{what}; the server shows more to callers with the right `status`")
         return
     for problem in found.problems:
         summary = (problem.summary, "bold red" if problem.serious else "bold yellow")

@@ -165,9 +165,9 @@ def _renamed(parameters: Mapping[str, str], violations: Sequence[Violation]) -> 
     """Returns an error that names the function's parameters."""
     names = {**_NAMES, **parameters}
 
-    def told(text: str) -> str:
+    def renamed(text: str) -> str:
         return _FIELD.sub(lambda match: names.get(match[1], match[1]), text)
 
     # Several values of a list may break the same rule.
-    found = dict.fromkeys(Violation(told(each.field), told(each.problem), each.remedy) for each in violations)
+    found = dict.fromkeys(Violation(renamed(each.field), renamed(each.problem), each.remedy) for each in violations)
     return InvalidFieldError.of(*found)

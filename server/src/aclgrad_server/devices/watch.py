@@ -26,7 +26,7 @@ def watch_device(device: Device, tasks: BackgroundTasks) -> None:
     These are three tasks: the last two wait for the driver, which may hang.
     """
     release = device.release_finished, "abandoned work of device %d cannot be released: %s", RELEASE_INTERVAL_S
-    sample = device.take_sample, "device %d does not tell its state: %s", SAMPLE_INTERVAL_S
+    sample = device.take_sample, "device %d does not report its state: %s", SAMPLE_INTERVAL_S
     tasks.start(f"check of device {device.index}", partial(_check, device))
     tasks.start(f"release on device {device.index}", partial(_ask, device, *release))
     tasks.start(f"sample of device {device.index}", partial(_ask, device, *sample))

@@ -59,7 +59,7 @@ def ask_runtime(settings: Settings) -> Runtime:
         # The last line, because libraries print, too.
         return Runtime(**json.loads(finished.stdout.strip().rpartition("\n")[2]))
     except subprocess.TimeoutExpired:
-        problem = f"the runtime has not told its number of cards within {limit_s:g} s (--hang-timeout-s)"
+        problem = f"the runtime has not reported its number of cards within {limit_s:g} s (--hang-timeout-s)"
         log.warning(problem)
         return Runtime(problem=problem)
     except OSError as error:

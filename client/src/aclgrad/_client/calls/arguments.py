@@ -61,7 +61,7 @@ def input_tensors(operator: str, inputs: Inputs, tensor_of: Callable[[str, Any],
     if shapes:
         dtype = next((each.type.dtype for each in tensors.values() if each is not _LATER), None)
         if dtype is None:
-            problem = "is a shape, and no other input is an array that tells the dtype"
+            problem = "is a shape, and no other input is an array that has the dtype"
             raise InvalidFieldError.at(f"inputs[{next(iter(shapes))}]", problem, "give at least one input as an array")
         for name, shape in shapes.items():
             tensors[name] = TensorView(name, TensorType(dtype, shape))

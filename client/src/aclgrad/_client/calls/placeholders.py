@@ -27,6 +27,6 @@ class Placeholder:
         return f"placeholder {self.number}"
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """Its name, its type, and where it was made."""
         return f"{self}, {self.type}{self.place and f' of {self.place}'}"

@@ -116,9 +116,8 @@ class Costs:
         chosen = chosen or [at for at in begins if 2 * at > begins[-1]]
         at = min(chosen or parts, key=lambda each: (0 if chosen else max(parts[each]), across[each], -each))
         position = self._positions[at]
-        where = (
-            f"cut it before step {position} ({self._steps[position].told}), where {size(across[at])} more would be sent"
-        )
+        label, more = self._steps[position].label, size(across[at])
+        where = f"cut it before step {position} ({label}), where {more} more would be sent"
         again = "what follows" if begins else "the larger part"
         return where if all(fit[at]) else f"{where}, and cut {again} again"
 

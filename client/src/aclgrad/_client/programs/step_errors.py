@@ -23,8 +23,8 @@ def error_of_step(
             return unreadable_reply(ValueError(f"step {position} names {named!r} as the step that failed"))
         cause = positions[int(named)]
         error.metadata = {**error.metadata, "step": str(cause)}
-        error.message = f"step {cause} ({steps[cause].told}) failed, whose output this one needs"
+        error.message = f"step {cause} ({steps[cause].label}) failed, whose output this one needs"
     if step.place:
-        error.message = f"step {position} ({step.told}): {error.message}"
+        error.message = f"step {position} ({step.label}): {error.message}"
     error.args = (error.message,)
     return error

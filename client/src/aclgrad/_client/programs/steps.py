@@ -161,7 +161,7 @@ class Step:
         return "has inputs and attributes from which no output follows"
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """The operator, and where the step was added."""
         return f"{self.operator}, {self.place}" if self.place else self.operator
 

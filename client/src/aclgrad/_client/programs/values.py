@@ -41,7 +41,7 @@ def data_of(values: Values, program: object, needed: Collection[Placeholder], ta
     if len(found) < len(needed):
         missing = sorted((each for each in needed if each not in found), key=lambda each: each.number)
         more = f" and {len(missing) - _FEW} more" if len(missing) > _FEW else ""
-        problem = f"lacks {'; '.join(each.told for each in missing[:_FEW])}{more}"
+        problem = f"lacks {'; '.join(each.label for each in missing[:_FEW])}{more}"
         raise InvalidFieldError.at("values", problem, "give an array for each placeholder that the wanted outputs need")
     return found
 
@@ -52,7 +52,7 @@ def _bytes_of(value: TensorLike, placeholder: Placeholder, table: Table) -> memo
     dtype = dtype_of_numpy(array.dtype)
     if dtype is not wanted.dtype or array.shape != wanted.shape:
         given = TensorType(dtype, array.shape) if dtype else f"{array.dtype}{list(array.shape)}"
-        problem = f"is {given}, and this is {placeholder.told}"
+        problem = f"is {given}, and this is {placeholder.label}"
         raise InvalidFieldError.at(f"values[{placeholder}]", problem, f"give an array of {wanted}")
     if table.has_outs:
         table.check_apart(f"values[{placeholder}]", array)

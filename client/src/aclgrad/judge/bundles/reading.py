@@ -1,4 +1,4 @@
-"""A bundle from a file that anybody may have made: nothing of it is run or unpacked, and sizes are bounded first."""
+"""Reads a bundle from an untrusted file: nothing is run or unpacked, and sizes are checked first."""
 
 import json
 import math
@@ -38,7 +38,7 @@ from aclgrad.wire.limits import MAX_NAME, MAX_RANK
 
 _END: Final = 22
 _LOCATOR: Final = 20
-"""Bytes of a zip file's last record, and of the one before it in a file of the 64-bit form (APPNOTE.TXT 4.3)."""
+"""Bytes of a zip file's last record, and of the one before it in the 64-bit form (APPNOTE.TXT 4.3)."""
 _PARTS: Final = {part: file_of(part) for part in (INPUTS, GRADIENTS, EXPECTED)}
 _OF_PROGRAM: Final = ("steps", "returned")
 _NAME: Final = re.compile(r"[\w.]+", re.ASCII)
@@ -58,7 +58,7 @@ class Members:
     """The members of an archive, by name."""
 
     def __init__(self, archive: ZipFile) -> None:
-        """Raises ValueError for members that could inflate to more than the limit, or that could not be read."""
+        """Raises ValueError if members could inflate beyond the limit, or could not be read."""
         self._archive = archive
         self._members = {each.filename: each for each in archive.infolist()}
         if len(self._members) < len(archive.infolist()):
@@ -74,7 +74,7 @@ class Members:
         return set(self._members)
 
     def content(self, name: str, limit: int = MAX_BUNDLE_BYTES) -> bytes:
-        """Returns a member's bytes; raises ValueError if there are none of this name, or not those that are listed."""
+        """Returns a member's bytes; raises ValueError if it is missing, or not as listed."""
         member = self._members.get(name)
         if member is None:
             raise ValueError(f"it has no {name}")
@@ -82,9 +82,9 @@ class Members:
             raise ValueError(f"{name} has more than {size(limit)}")
         try:
             with self._archive.open(member) as file:
-                # Without a size zipfile would inflate whatever is there, before it looks at the size in the list.
+                # Without a size, zipfile would inflate everything before it checks the listed size.
                 content = file.read(member.file_size)
-        except Exception as error:  # whatever damaged headers and streams make zipfile and zlib raise
+        except Exception as error:  # of damaged headers and streams
             raise ValueError(f"{name} is damaged: {error}") from error
         if len(content) < member.file_size:
             raise ValueError(f"{name} is shorter than the archive says")
@@ -93,14 +93,14 @@ class Members:
 
 @contextmanager
 def opened(file: BinaryIO) -> Iterator[Members]:
-    """Yields the members of a zip file; raises ValueError or zipfile's errors for one that it does not trust."""
+    """Yields the members of a zip file; raises ValueError or zipfile's errors unless it is valid."""
     _check_list(file)
     with ZipFile(file) as archive:
         yield Members(archive)
 
 
 def _check_list(file: BinaryIO) -> None:
-    """Bounds the list of members, which zipfile reads as a whole when it opens a file."""
+    """Checks the size of the list of members, which zipfile reads completely when it opens a file."""
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - _END - _LOCATOR))
     tail = file.read()
@@ -116,7 +116,7 @@ def _check_list(file: BinaryIO) -> None:
 def _check_form(member: ZipInfo) -> None:
     if member.flag_bits & 1:
         raise ValueError(f"{member.filename!r} is encrypted; have it sent without a password")
-    # zipfile bounds what these two inflate to at a time, and no others.
+    # zipfile inflates only these two piece by piece.
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise ValueError(f"{member.filename!r} is neither stored nor deflated; pack it again with zip")
 
@@ -129,7 +129,7 @@ _Types = Mapping[str, tuple[DType, tuple[int, ...]]]
 def read(path: Path) -> Bundle:
     """Returns the bundle in a file.
 
-    Raises ValueError, with the file's name, for a file that is no bundle, is of a newer format or holds more than
+    Raises ValueError, with the file's name, if the file is not a bundle, has a newer format or holds more than
     MAX_BUNDLE_BYTES, and OSError if it cannot be opened.
     """
     with path.open("rb") as file:
@@ -137,7 +137,7 @@ def read(path: Path) -> Bundle:
             return _bundle(file)
         except ImportError:
             raise
-        except Exception as error:  # whatever a damaged archive or header makes the libraries raise
+        except Exception as error:  # of a damaged archive or header
             raise ValueError(f"{path} cannot be read as a bundle: {error}") from error
 
 
@@ -193,7 +193,7 @@ def _types(part: str, fields: Mapping[str, Any]) -> _Types:
             raise ValueError(f"{where} has no type")
         shape = tuple(_all(_field(each, "shape", list), int, f"the shape of {where}"))
         if len(shape) > MAX_RANK or any(not 0 <= length < 2**63 for length in shape):
-            raise ValueError(f"the shape of {where} is none of a tensor")
+            raise ValueError(f"the shape of {where} is invalid")
         dtype = DTYPES.get(str(each.get("dtype")))
         if dtype is None:
             raise ValueError(f"{where} is of no dtype that calls have; those are {', '.join(DTYPES)}")
@@ -202,7 +202,7 @@ def _types(part: str, fields: Mapping[str, Any]) -> _Types:
 
 
 def _arrays(part: str, content: bytes, types: _Types) -> dict[str, Array]:
-    """Returns the arrays of a safetensors file, in the order and of the types that `program.json` has."""
+    """Returns the arrays of a safetensors file, in the order and with the types of `program.json`."""
     import safetensors
 
     if int.from_bytes(content[:8], "little") > MAX_TEXT_BYTES:
@@ -237,7 +237,7 @@ def _program(fields: Mapping[str, Any], inputs: Mapping[str, Array]) -> tuple[Pr
 
 
 def _check_gradients(judged: JudgedProgram) -> None:
-    """Forms that fit bound what a server can send when the program runs again."""
+    """Forms that fit bound a server's reply when the program runs again."""
     types = {judged.program.label(each): judged.program.steps[each[0]].types[each[1]] for each in judged.returned}
     forms = {**_forms(judged.gradients), **_forms(judged.expected)}
     if judged.gradients.keys() != types.keys() or forms != {
@@ -271,7 +271,7 @@ def _limits(given: Mapping[str, Any]) -> Tolerance:
 
 
 def _named(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Returns a field whose members have names that errors can repeat on a terminal."""
+    """Returns a field whose members' names errors can repeat on a terminal."""
     members = _field(fields, name, dict)
     for each in members:
         if not _NAME.fullmatch(each):
@@ -286,7 +286,7 @@ def _texts(fields: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def _field(fields: Mapping[str, Any], name: str, kind: type[_Kind]) -> _Kind:
-    """Returns a field of this kind; raises ValueError if it is missing or of another one."""
+    """Returns a field of this kind; raises ValueError if it is missing or of another kind."""
     value = fields.get(name)
     if not isinstance(value, kind):
         raise ValueError(f"{PROGRAM} has no {name}, or of another kind than it has to be")

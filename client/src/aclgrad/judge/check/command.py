@@ -1,4 +1,4 @@
-"""The command line: what a run checks, flags to a run, and a run to an exit code."""
+"""The command line of a check: its tasks, its flags, and its exit code."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -53,15 +53,15 @@ CHECKS: Final[dict[str, Check]] = {
         memory,
     )
 }
-"""In the order in which they run; memory is last, because it looks at what the others left behind."""
+"""In running order; memory is last, because it checks what the others left behind."""
 _ON_REQUEST: Final = {invariance.__name__, program.__name__}
-"""No card promises the one, and most users do not need it; the other is about chains, and not about operators."""
+"""Checks on request: no card promises the one, and few users need it; the other is about chains of operators."""
 
 
 def tasks_of(target: Target, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
     """Returns the tasks on a server.
 
-    `only` names the checks to make; by default all but those on request. What is served is listed in any case.
+    `only` names the checks to make, by default all but those on request. Services are always checked.
     """
     selection = Selection(target, is_quick)
     chosen = {listing.__name__, *only} if only else CHECKS.keys() - _ON_REQUEST
@@ -69,7 +69,7 @@ def tasks_of(target: Target, only: Collection[str] = (), *, is_quick: bool) -> l
 
 
 def judge_switches(report: Report, targets: Sequence[Target]) -> list[SwitchFinding]:
-    """Returns the finding about each server, which it names if there are several."""
+    """Returns the finding about each server, with its name if there are several."""
     found = []
     for target in targets:
         for switch, (check, judge) in _SWITCHES.items():
@@ -96,9 +96,9 @@ def _shape_only(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _strided_inputs(rows: Sequence[Row]) -> tuple[str, str]:
-    """The switch takes names, so that one operator that fails does not keep it from the others.
+    """The switch takes names, so that a failing operator does not turn it off for others.
 
-    What is noted is right, with sums in another order.
+    Noted rows are right, with sums in another order.
     """
     read = {row.operator for row in rows if row.figures.get("read_as_they_are")}
     wrong = {row.operator for row in rows if row.verdict not in (Verdict.PASSED, Verdict.NOTED)}
@@ -117,12 +117,12 @@ _SWITCHES: Final[Mapping[str, tuple[str, Callable[[Sequence[Row]], tuple[str, st
     "--shape-only": ("shape_only", _shape_only),
     "--strided-inputs": ("views", _strided_inputs),
 }
-"""The check that decides about each, and how."""
+"""The check that decides about each switch, and how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the flags say."""
+    """The flags."""
 
     target: str
     quick: bool
@@ -172,7 +172,7 @@ def check(options: Options) -> tuple[Report, Told]:
         report = judge_all(tasks, display, options.rows, conclude, keep)
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")
-    notes = list(exports.told()) if exports else []
+    notes = list(exports.lines()) if exports else []
     if options.bundle:
         statuses = {each.origin: each.status for each in servers}
         notes.append(worst.write(options.bundle, statuses, overwrite=options.force))

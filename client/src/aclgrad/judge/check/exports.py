@@ -1,6 +1,6 @@
 """The folder of `--msprobe`: sample calls as a dump, which acc_check repeats without a card, and rows as its tables.
 
-Beside `dump.json` is the folder of its tensors: files of numpy, or of PyTorch for bfloat16, which numpy's cannot hold.
+Beside `dump.json` is the folder of its tensors: numpy's files, or PyTorch's for bfloat16, which numpy's cannot hold.
 """
 
 import io
@@ -29,14 +29,14 @@ from aclgrad.products import Product
 
 DUMP: Final = "dump.json"
 _DATA: Final = "dump_tensor_data"
-"""acc_check looks for tensors in no other folder."""
+"""acc_check looks for tensors only in this folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A case under the name of a call in msprobe's files, such as "Functional.pad.0".
+    """A case with its call's name in msprobe's files, such as "Functional.pad.0".
 
-    `refusal` is why acc_check cannot check it; such a case is not in the dump.
+    `refusal` is why acc_check cannot check it; the dump then lacks it.
     """
 
     typed: TypedCase
@@ -44,7 +44,7 @@ class Exported:
     refusal: str
 
     def call(self) -> ApiCall:
-        """Returns the call with the values of the case, if nothing refuses it."""
+        """Returns the call with the values of the case, unless it is refused."""
         return api_call(self.typed, self.typed.arrays())
 
 
@@ -58,10 +58,10 @@ def exported(cases: Iterable[TypedCase]) -> Iterator[Exported]:
 
 
 def write_dump(folder: Path, cases: Iterable[Exported]) -> tuple[int, int]:
-    """Writes the tensors of the cases into the folder, and dump.json when all are there.
+    """Writes the tensors of the cases into the folder, then dump.json.
 
-    Returns the number of calls in the dump, and of those that it lacks because bfloat16 needs PyTorch, which is not
-    installed. Raises OSError, with the name of the file, if one cannot be written.
+    Returns the number of calls in the dump, and the number of those missing because bfloat16 needs PyTorch, which is
+    not installed. Raises OSError, with the name of the file, if one cannot be written.
     """
     entries: dict[str, Any] = {}
     counts: Counter[bool] = Counter()
@@ -93,7 +93,7 @@ def _entries(data: Path, name: str, call: ApiCall) -> dict[str, Any]:
 
 
 def _entry(path: Path, value: Argument) -> Any:
-    """Returns what the dump has for an argument; a tensor's values go into a file with this path and a suffix."""
+    """Returns the dump's entry of an argument; a tensor's values go into a file with this path and a suffix."""
     match value:
         case None:
             return None
@@ -131,49 +131,49 @@ def _write(path: Path, content: bytes | memoryview) -> None:
 
 
 def check_unused(folder: Path) -> None:
-    """Raises CheckError for a folder with anything in it: msprobe would take the files of two runs for one's."""
+    """Raises CheckError unless the folder is empty: msprobe would mix the files of two runs."""
     if folder.is_dir() and any(folder.iterdir()):
         raise CheckError(f"{folder} is not empty, and two runs would be mixed; name a new folder")
 
 
 class Exports:
-    """A dump and a pair of tables for each server: of several, each has a folder within the folder."""
+    """A dump and a pair of tables for each server; several servers have a subfolder each."""
 
     def __init__(self, folder: Path, selections: Sequence[Selection]) -> None:
-        """Makes the folders and writes the dumps; raises OSError if that cannot be done."""
+        """Makes the folders and writes the dumps; raises OSError if that fails."""
         self._exports = {
             each.target.origin: _Export.start(folder if len(selections) == 1 else folder / _name(each), each)
             for each in selections
         }
 
     def take(self, row: Row, judged: JudgedProgram | None) -> None:
-        """Writes a row about accuracy; there is no call if it failed. Raises OSError."""
+        """Writes a row about accuracy, without a call if that failed. Raises OSError."""
         if row.check == "accuracy":
             self._exports[row.origin].take(row, judged)
 
-    def told(self) -> Iterator[str]:
-        """Yields the lines that say what was written, and how to make the same calls on a GPU."""
+    def lines(self) -> Iterator[str]:
+        """Yields lines about the written files, and how to make the same calls on a GPU."""
         for origin, export in self._exports.items():
-            yield from export.told(origin.target)
+            yield from export.lines(origin.target)
 
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    """The part of one server."""
+    """The export of one server."""
 
     folder: Path
     product: Product
     tables: Tables
     cases: Mapping[tuple[str, str, str], Exported]
-    """By operator, dtype and name of the row."""
+    """Cases by operator, dtype and name of the row."""
     calls: int
     without_pytorch: int
-    """The calls that the dump lacks because PyTorch is not installed."""
+    """The number of calls missing in the dump because PyTorch is not installed."""
 
     @classmethod
     def start(cls, folder: Path, selection: Selection) -> Self:
         product, judged = selection.target.product, list(selection.named())
-        # Quick runs and others have the same names for the same calls.
+        # Quick and full runs have the same names for the same calls.
         table = {str(each): each for each in (*typed_cases(product), *(typed for _, typed in judged))}
         named = {str(each.typed): each for each in exported(table.values())}
         cases = {(typed.spec.name, typed.dtype, name): named[str(typed)] for name, typed in judged}
@@ -194,7 +194,7 @@ class _Export:
             about += f" aclgrad check: {row.message}."
         self.tables.write(case.name, [replace(each, message=f"{about} {each.message}") for each in rows])
 
-    def told(self, target: str) -> Iterator[str]:
+    def lines(self, target: str) -> Iterator[str]:
         folder, tables = shlex.quote(str(self.folder)), shlex.quote(str(self.tables.details))
         yield f"{folder} has the gradients of {target}, and {self.calls} of the calls for a GPU; copy it there and run:"
         yield f"  msprobe acc_check -api_info {folder}/{DUMP} -o {folder}/gpu"
@@ -207,7 +207,7 @@ class _Export:
 
 
 def _compared(exported: ApiCall, judged: JudgedProgram) -> Iterator[cells.Row]:
-    """Yields a row for each argument. PyTorch's gradients have its dtype, which a device's may not have."""
+    """Yields a row for each argument. PyTorch's gradients have the argument's dtype; a device's may differ."""
     dtypes = {each.dtype for each in exported.tensors if each.values.dtype.kind not in "iu"}
     # acc_check computes the references of different dtypes in float32.
     reference = np.dtype(np.float32) if len(dtypes) > 1 else cells.reference_dtype(*dtypes)
@@ -220,5 +220,5 @@ def _compared(exported: ApiCall, judged: JudgedProgram) -> Iterator[cells.Row]:
 
 
 def _name(selection: Selection) -> str:
-    """Returns the name of a server's folder, of signs that msprobe takes: "127.0.0.1:50051", "unix:_run_a.sock"."""
+    """Returns the name of a server's folder that msprobe takes, such as "127.0.0.1:50051", "unix:_run_a.sock"."""
     return re.sub(r"[^a-zA-Z0-9_.:-]", "_", selection.target.origin.target)

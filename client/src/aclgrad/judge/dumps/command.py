@@ -1,4 +1,4 @@
-"""The command line of a judged dump: flags to a run, the rows and the report in its folder, and an exit code."""
+"""The command line of a judged dump: its flags, the rows and the report in its folder, and its exit code."""
 
 import json
 import os
@@ -19,8 +19,7 @@ from aclgrad.exits import output_console
 from aclgrad.judge.dumps.arriving import with_arriving
 from aclgrad.judge.dumps.display import Display
 from aclgrad.judge.dumps.judging import Judge
-from aclgrad.judge.dumps.page import Run, render
-from aclgrad.judge.dumps.page import told as told_of
+from aclgrad.judge.dumps.page import Run, render, summary_of
 from aclgrad.judge.dumps.recorded import Given, Source
 from aclgrad.judge.dumps.records import TRAINING, CallRow, line_of
 from aclgrad.judge.dumps.runs import within_memory
@@ -36,7 +35,7 @@ REPORT: Final = "report.html"
 
 
 class Results:
-    """The files of a run, and the rows of the runs that it resumes."""
+    """The files of a run, and the rows of resumed runs."""
 
     def __init__(self, folder: Path, file: TextIO, earlier: Sequence[CallRow]) -> None:
         self._folder = folder
@@ -48,7 +47,7 @@ class Results:
     def open(cls, folder: Path, of: Mapping[str, Any], *, resume: bool) -> Iterator[Self]:
         """Makes the folder; raises ValueError if it has rows of another run and this one does not resume it.
 
-        `of` is what all runs that resume each other have in common, as values of JSON.
+        `of` identifies runs that resume each other, as JSON values.
         """
         path, run = folder / ROWS, folder / RUN
         earlier = _whole_rows(path) if path.exists() and run.exists() else []
@@ -66,15 +65,15 @@ class Results:
             yield cls(folder, file, earlier)
 
     def take(self, row: CallRow) -> None:
-        """Writes a row, at once."""
+        """Writes a row at once."""
         write_line(self._file, row.to_json())
 
     def end(self, summary: Summary, run: Run) -> Path:
-        """Writes the summary, the rows anew in the order of execution, and the report, whose path it returns."""
+        """Writes the summary, the rows in the order of execution, and the report; returns the report's path."""
         path = self._folder / ROWS
         new = path.with_suffix(".new")
         with new.open("w", encoding="utf-8") as file:
-            write_line(file, {"summary": told_of(summary, run)})
+            write_line(file, {"summary": summary_of(summary, run)})
             file.writelines(json.dumps(row.to_json(), allow_nan=False) + "\n" for row in summary.rows)
         new.replace(path)
         page = self._folder / REPORT
@@ -83,7 +82,7 @@ class Results:
 
 
 def _read_run(path: Path) -> dict[str, Any]:
-    """Returns what all runs of a folder have in common; raises ValueError for a file that tells nothing of it."""
+    """Returns the identity of a folder's runs; raises ValueError if the file has none."""
     try:
         before = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -94,7 +93,7 @@ def _read_run(path: Path) -> dict[str, Any]:
 
 
 def _whole_rows(path: Path) -> list[CallRow]:
-    """Returns the rows of a file whose last line a run may not have ended, and cuts that line off."""
+    """Returns the rows of a file, and cuts off an incomplete last line."""
     text = path.read_bytes()
     os.truncate(path, text.rfind(b"\n") + 1)
     return read_rows(path, CallRow.from_json, "give another folder")
@@ -105,7 +104,7 @@ Calls = Iterator[Given | CallRow]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the flags say."""
+    """The flags."""
 
     dump: Path
     out: Path | None
@@ -141,9 +140,9 @@ def run(
     target: str = "",
     of: Mapping[str, Any] | None = None,
 ) -> tuple[Run, Told]:
-    """Shows and writes the rows of the dumps' calls, which `rows` makes of those that an earlier run has not.
+    """Shows and writes the rows of the dumps' calls; `rows` makes those that an earlier run has not.
 
-    `of` is what else runs that resume each other have in common.
+    `of` also identifies runs that resume each other.
     """
     display = Display(output_console(), verbose=options.verbose)
     notes: list[str] = []
@@ -162,7 +161,7 @@ def run(
         taken = list(results.earlier) if results else []
         stack.enter_context(within_memory())
         stack.enter_context(warnings.catch_warnings())
-        # PyTorch warns of calls of the training, of which nothing can be changed here.
+        # PyTorch warns about the training's calls, which cannot be changed here.
         warnings.simplefilter("ignore", UserWarning)
         resumed = "; --resume goes on where it ended" if results else ""
         has_rows = False
@@ -193,7 +192,7 @@ def run(
             display.tell(notes)
 
     def told() -> Mapping[str, Any]:
-        return {**told_of(summary, found), "notes": notes, "rows": [row.to_json() for row in summary.rows]}
+        return {**summary_of(summary, found), "notes": notes, "rows": [row.to_json() for row in summary.rows]}
 
     return found, told
 
@@ -213,14 +212,14 @@ def exit_code(summary: Summary, ended: End, *, require_all: bool, is_served: boo
 
 
 def readable(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | CallRow]:
-    """Returns the dumps, or a row for one that cannot be read; raises DumpError if none can be."""
+    """Returns the dumps, and a row for each that cannot be read; raises DumpError if none can be."""
     sources: list[Source | CallRow] = []
     errors = []
     for found in dumps:
         try:
             sources.append(Source.of(found, apis))
         except DumpError as error:
-            # The process of one rank may have died; the others are worth a look.
+            # The process of one rank may have died; the others are still useful.
             errors.append(error)
             sources.append(CallRow(0, found.folder.as_posix(), found.path.name, Verdict.SKIPPED, line_of(str(error))))
     if len(errors) == len(dumps):
@@ -230,7 +229,7 @@ def readable(dumps: Sequence[Found], apis: tuple[str, ...]) -> list[Source | Cal
 
 
 def _completed(source: Source | CallRow, rows: Sequence[CallRow], display: Display) -> Iterator[CallRow]:
-    """Yields the rows of a dump with the gradients of arguments that arrive at other calls."""
+    """Yields the rows of a dump with the gradients that arrive at other calls."""
     own = [row for row in rows if row.place == source.place]
     watched = partial(display.each, description="gradients that arrive at other calls")
     yield from own if isinstance(source, CallRow) else with_arriving(source, own, watched)
@@ -243,7 +242,7 @@ def _rows(
     rows: Callable[[Source, Calls], Iterator[CallRow]],
     display: Display,
 ) -> Iterator[CallRow]:
-    """Yields the rows of all calls that have none yet."""
+    """Yields the rows of all calls without rows."""
     done: dict[str, set[str]] = {}
     for row in earlier:
         done.setdefault(row.place, set()).add(row.name)

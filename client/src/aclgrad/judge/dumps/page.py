@@ -1,6 +1,6 @@
-"""The page of a judged dump: coverage, verdict, the calls in order of execution, and what is wrong, by API.
+"""The page of a judged dump: coverage, verdict, the calls in order of execution, and errors by API.
 
-It embeds a column for each fact of the calls, and the details of as many calls as it has room for.
+It embeds the calls as columns, and the details of as many calls as there is room for.
 """
 
 import json
@@ -34,14 +34,14 @@ from aclgrad.judge.findings.rows import Element, End, Verdict
 from aclgrad.units import counted, span
 
 MOST_DETAIL: Final = 2_500_000
-"""The most bytes of details: with the columns of 50,000 calls, a page stays below 5 MB."""
+"""The most bytes of details, so that a page of 50,000 calls stays below 5 MB."""
 MOST_TEXT: Final = 400
 """The most characters of a message or a name."""
 _MOST_TENSORS: Final = 40
 _LETTERS: Final = {Verdict.PASSED: "p", Verdict.NOTED: "n", Verdict.FAILED: "f", Verdict.SKIPPED: "s"}
 _IMPORTANCE: Final = (Verdict.FAILED, Verdict.SKIPPED, Verdict.NOTED, Verdict.PASSED)
 _MOST_LINES: Final = 300
-"""The most APIs of a kind, and the most reasons, that the page has a line for."""
+"""The most APIs of a kind, and the most reasons, with a line in the page."""
 _ALONE: Final = {
     TRAINING: "Training is wrong and the server right",
     SERVER: "The server is wrong and training right",
@@ -49,13 +49,13 @@ _ALONE: Final = {
 
 
 class Texts:
-    """Texts of which each is embedded once. The server's address is in the page's head, and in none of them."""
+    """Texts that are embedded once each. The server's address is only in the page's head."""
 
     def __init__(self, target: str) -> None:
         self._target = target
         self._numbers: dict[str, int] = {}
         self.length = 0
-        """How many bytes all of them have in a page, at most."""
+        """The most bytes of all of them in a page."""
 
     def clean(self, text: str) -> str:
         """Returns the text as the page shows it."""
@@ -76,7 +76,7 @@ class Texts:
 
 
 def embed(summary: Summary, texts: Texts) -> dict[str, Any]:
-    """Returns what the page's script reads; all figures are texts, and a number stands for a text of `texts`."""
+    """Returns the data for the page's script; all figures are texts, and numbers refer to `texts`."""
     rows = summary.rows
     columns = {
         "places": list(Counter(row.place for row in rows).values()),
@@ -106,7 +106,7 @@ def _by_importance(summary: Summary) -> Iterator[int]:
 
 
 def _detail(row: CallRow, texts: Texts) -> list[Any]:
-    """Returns the message and the tensors: those that failed first, each kind with the worst first."""
+    """Returns the message and the tensors, failed ones first, then by error."""
 
     def rank(tensor: TensorRow) -> tuple[int, float]:
         return min(
@@ -138,12 +138,12 @@ def _element(element: Element) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What was judged, with what, and how the run ended."""
+    """The judged dump, its judges, and how the run ended."""
 
     program: str
     dump: str
     target: str
-    """The server, or empty for a judgement without one."""
+    """The server; empty without one."""
     pytorch: str
     precision: str
     end: End
@@ -153,7 +153,7 @@ class Run:
 
 
 def is_clean(summary: Summary, run: Run) -> bool:
-    """Whether all is well, so that it may be green: a run without an error, and no call that was not judged."""
+    """Whether all is well (green): a run without an error, in which every call was judged."""
     return run.exit_code == 0 and summary.is_covered and not summary.unexplained
 
 
@@ -172,9 +172,9 @@ def headline_of(summary: Summary, run: Run) -> str:
 
 
 def render(summary: Summary, run: Run) -> str:
-    """Returns the page, which needs nothing from elsewhere."""
+    """Returns the self-contained page."""
     environment = new_environment()
-    # Compact, and with an error instead of what JSON does not have.
+    # Compact; raises an error for values that JSON does not have.
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
     folder = files(__package__)
     texts = Texts(run.target)
@@ -210,7 +210,7 @@ def render(summary: Summary, run: Run) -> str:
 
 
 def _place(summary: Summary, row: CallRow | None) -> dict[str, Any] | None:
-    """Returns where a call is and what was found, for a sentence with a link."""
+    """Returns the place of a call and its finding, for a sentence with a link."""
     if row is None:
         return None
     _, side, found = row.worst or (None, "", None)
@@ -220,13 +220,13 @@ def _place(summary: Summary, row: CallRow | None) -> dict[str, Any] | None:
 
 
 def wrong_alone(summary: Summary) -> list[tuple[str, list[CallRow]]]:
-    """Returns the calls in which one side is wrong and the other right, with a sentence that says which."""
+    """Returns the calls in which only one side is wrong, with a sentence that says which."""
     found = [(what, summary.wrong_only(side)) for side, what in _ALONE.items() if summary.has_server]
     return [(what, rows) for what, rows in found if rows]
 
 
 def _places(summary: Summary) -> list[tuple[str, int, Counter[Verdict]]]:
-    """Returns the dumps, with the position of their first call and how many calls have each verdict."""
+    """Returns the dumps, with the position of their first call and the number of calls by verdict."""
     counts: dict[str, Counter[Verdict]] = {}
     for row in summary.rows:
         counts.setdefault(row.place, Counter())[row.verdict] += 1
@@ -237,7 +237,7 @@ def _places(summary: Summary) -> list[tuple[str, int, Counter[Verdict]]]:
     return found
 
 
-def told(summary: Summary, run: Run) -> dict[str, Any]:
+def summary_of(summary: Summary, run: Run) -> dict[str, Any]:
     """Returns the content of the first line of a file of rows."""
     first = summary.first_wrong
     return {

@@ -1,4 +1,4 @@
-"""Programs in JSON: the form that a person writes by hand, and that a bundle has.
+"""Programs in JSON: the form for writing by hand and for bundles.
 
 {"steps": [{"operator": ..., "inputs": {NAME: VALUE}, "attributes": {...}, "outputs": [...], "name": "g"}, ...],
  "returned": [{"step": "g", "output": "grad_input"}]}
@@ -30,14 +30,14 @@ _PROGRAM: Final = ("steps", "returned")
 _STEP: Final = ("operator", "inputs", "attributes", "outputs", "name")
 _VIEW: Final = ("offset", "strides", "shape")
 _LATER: Final = DTYPES["float32"]
-"""In place of a shape's dtype, which is that of an input with values."""
+"""Stands for a shape's dtype, which is that of an input with values."""
 
 
 def program_of(fields: Mapping[str, Any], load: Load) -> tuple[Program, tuple[Returned, ...]]:
     """Returns a program and the outputs that it returns; `load` returns the array of a file's name.
 
-    Raises ValueError, which names the step and the field, for another form and for a step that no product takes, and
-    whatever `load` raises.
+    Raises ValueError, which names the step and the field, if the form is wrong or no product takes a step, and the
+    errors of `load`.
     """
     _check_fields("the program", fields, _PROGRAM)
     steps = _field("the program", fields, "steps", list)
@@ -92,7 +92,7 @@ class _Reader:
         given: list[Given] = []
         shapes: list[tuple[str, Given]] = []
         for written, value in values.items():
-            # What the client's methods call `input` is CANN's `self`.
+            # The client's `input` is CANN's `self`.
             name = names.get(written, written)
             at = f"{where} inputs[{_name(where, written)}]"
             if name in (each.name for each in given):
@@ -103,7 +103,7 @@ class _Reader:
         dtype = next((each.type.dtype for each in given if each.array is not None or each.step is not None), None)
         for at, each in shapes:
             if dtype is None:
-                raise ValueError(f"{at} is a shape, and no other input tells the dtype; give at least one with values")
+                raise ValueError(f"{at} is a shape, and no other input has a dtype; give at least one with values")
             each.type = TensorType(dtype, each.type.shape)
         return given
 
@@ -146,7 +146,7 @@ class _Reader:
         return number, output
 
     def _tensor(self, given: Given) -> TensorView:
-        """Returns the input as a check of the call needs it: without its values."""
+        """Returns the input without its values, for a check of the call."""
         if given.array is None and given.step is None:
             return TensorView(given.name, given.type, SHAPE_ONLY)
         whole = self.program.whole_type(given)
@@ -188,7 +188,7 @@ def _attributes(where: str, spec: OperatorSpec, values: Mapping[str, Any]) -> di
 
 
 def _set_view(where: str, given: Given, fields: Any) -> None:
-    """Has the input lie over a part of the elements."""
+    """Makes the input a view of a part of the elements."""
     _check_fields(where, fields, _VIEW)
     whole, shape = given.type, _sizes(f"{where} shape", fields.get("shape"))
     strides = _sizes(f"{where} strides", fields["strides"]) if "strides" in fields else ()
@@ -227,7 +227,7 @@ def _sequence(name: str, fields: Mapping[str, Any], where: str = "the program") 
 
 
 def _cut(value: object) -> str:
-    """Returns what an error repeats of a value."""
+    """Returns the part of a value that an error repeats."""
     return repr(value)[:MAX_NAME]
 
 
@@ -239,7 +239,7 @@ def _name(where: str, name: Any) -> str:
 
 
 def fields_of(program: Program, returned: Sequence[Returned], file: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Returns a program in JSON, and its arrays by the names that they are to have in the file."""
+    """Returns a program in JSON, and its arrays by their names in the file."""
     arrays: dict[str, Array] = {}
     names: dict[int, str] = {}
 

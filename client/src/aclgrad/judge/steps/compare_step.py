@@ -26,7 +26,7 @@ from aclgrad.torch.step.running import given, sent
 from aclgrad.torch.step.verifying import drawing_again
 
 MOST_BYTES: Final = 2**30
-"""Of the values that come back at once, by default."""
+"""Default limit of the values returned at once."""
 
 
 def compare_step(
@@ -60,7 +60,7 @@ def compare_step(
         try:
             return _compared(step, client, arguments, gradient, whole=whole, most_bytes=most_bytes)
         except OtherProductError:
-            # As for `remote_step`: another card answers than the one that was asked.
+            # As in `remote_step`: another card answers now.
             forget(client)
             return _compared(step, client, arguments, gradient, whole=whole, most_bytes=most_bytes)
 
@@ -77,7 +77,7 @@ def _compared(
 
 
 class _Comparison:
-    """Judges the programs of a plan, one after the other."""
+    """Judges the programs of a plan in order."""
 
     def __init__(self, plan: Plan, origin: Origin, product: Product, *, is_whole: bool, most_bytes: int) -> None:
         self._plan, self._product, self._is_whole, self._most_bytes = plan, product, is_whole, most_bytes
@@ -86,13 +86,13 @@ class _Comparison:
         self._found = ComparedStep(origin, count, sum(len(each.local) for each in plan.parts), len(plan.locals))
         self._places = {str(place_of(node)): place_of(node) for node in plan.trace.graph.graph.nodes}
         self._ordinals: dict[tuple[int, int], int] = {}
-        """The number of each step among all, by its part and its number there."""
+        """The number of each step among all, by part and number there."""
         for at, (_, needed) in enumerate(self._parts):
             for number in needed.numbers:
                 self._ordinals[at, number] = len(self._ordinals) + 1
 
     def of(self, inputs: Sequence[Tensor]) -> ComparedStep:
-        """Returns what is found for these inputs of the trace."""
+        """Returns the report for these inputs of the trace."""
         found = self._found
         values: dict[fx.Node, Any] = {**dict(zip(self._plan.trace.inputs, inputs, strict=True)), **self._plan.constants}
         parts = iter(self._plan.parts)
@@ -116,7 +116,7 @@ class _Comparison:
         return found
 
     def _local(self, parts: Iterator[Part], end: Part) -> Iterator[fx.Node]:
-        """Yields the nodes that run here up to a part's program."""
+        """Yields the local nodes up to a part's program."""
         for part in parts:
             yield from part.local
             if part is end:
@@ -144,14 +144,14 @@ class _Comparison:
             return dict.fromkeys(names, Finding(Verdict.SKIPPED, "a step that it needs has failed"))
         except OF_STEPS as error:
             # Errors count the steps of one program, from 0.
-            message = error.message.removeprefix(f"step {number} ({needed.steps[number].told}): ")
+            message = error.message.removeprefix(f"step {number} ({needed.steps[number].label}): ")
             return dict.fromkeys(names, Finding(Verdict.FAILED, f"it fails: {message}"))
         return judge_step(needed.steps[number], inputs, results, self._product)
 
     def _hedged(self, at: int, needed: Needed, number: int, finding: Finding) -> Finding:
-        """Returns the finding of a wrong output, beside what its step read that never came back: that may be wrong.
+        """Returns the finding about a wrong output, with a note if its step read a value that stayed on the device.
 
-        It is no finding if the step that made that is known to be wrong.
+        That value may be wrong instead; if its step is known to be wrong, the output is not judged.
         """
         made = {step: name for step, name in needed.inside_of(number)}
         if finding.verdict is not Verdict.FAILED or not made:
