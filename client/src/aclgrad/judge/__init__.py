@@ -1,1 +1,1 @@
-"""Judges gradients: a server's by the definitions and by another server, and those that a training has recorded."""
+"""Judges gradients: a server's, by the definitions or another server, and a training's recorded ones."""

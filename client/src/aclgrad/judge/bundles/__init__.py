@@ -1,4 +1,4 @@
-"""A bug report in one file: a call or a program, what a server returned for it, and what is expected.
+"""A bug report in one file: a call or a program, a server's results, and the expected ones.
 
 A bundle is a zip file. `program.json` has the steps, as `aclgrad call --program` reads them, tolerance and origin;
 `inputs.safetensors`, `gradients.safetensors` and `expected.safetensors` hold the arrays; `repeat.py` makes the call

@@ -1,4 +1,4 @@
-"""What a bundle holds, the form in which a file holds it, and the file that is written."""
+"""The content of a bundle, the form of its file, and writing it."""
 
 import json
 import platform
@@ -24,11 +24,11 @@ from aclgrad.tensors import DTYPES, DType, type_of_array
 from aclgrad.units import size
 
 FORMAT: Final = 2
-"""The version of the form; a reader refuses any other."""
+"""The version of the form; readers refuse any other."""
 MAX_BUNDLE_BYTES: Final = 2**30
-"""The members of a bundle, before compression."""
+"""The most bytes of a bundle's members, before compression."""
 MAX_TEXT_BYTES: Final = 2**20
-"""What is not arrays: `program.json`, and each of the headers of the safetensors files."""
+"""The most bytes of `program.json`, and of each safetensors header."""
 
 PROGRAM: Final = "program.json"
 REPEAT: Final = "repeat.py"
@@ -48,10 +48,10 @@ _WIDTH: Final = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedProgram:
-    """A program, the gradients that a server returned, and those that are expected. A call is a program of one step.
+    """A program, the gradients that a server returned, and the expected ones. A call is a program of one step.
 
-    `gradients` has the outputs that were `returned`, by their labels, and `expected` those of them that were judged, in
-    float64 or complex128; `computed_by` says what computed it: "the definition" or "PyTorch".
+    `gradients` has the `returned` outputs by label, and `expected` the judged ones, in float64 or complex128;
+    `computed_by` says what computed those: "the definition" or "PyTorch".
     """
 
     program: Program
@@ -65,17 +65,16 @@ class JudgedProgram:
     def of_call(
         cls, program: Program, gradients: Mapping[str, Array], expected: Mapping[str, Array], **how: Any
     ) -> Self:
-        """Returns a call that was judged: a program of one step, whose outputs all came back."""
+        """Returns a judged call: a program of one step that returns all outputs."""
         return cls(program, tuple(program.outputs), gradients, expected, **how)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """A program that was judged, and where it comes from.
+    """A judged program and its origin.
 
-    `finding` is what was found wrong. `server` has product, SoC, library and the versions of the server's side,
-    `client` the versions of this side. `command` is the command line that wrote the bundle, and `date` is in UTC, as
-    ISO 8601 has it.
+    `finding` is the problem. `server` has product, SoC, library and the server's versions, `client` the versions of
+    this side. `command` is the command line that wrote the bundle, and `date` is ISO 8601 in UTC.
     """
 
     judged: JudgedProgram
@@ -87,7 +86,7 @@ class Bundle:
 
     @classmethod
     def of(cls, judged: JudgedProgram, finding: str, status: ServerStatus) -> Self:
-        """Returns the bundle of a program that this process made just now, on the server with this status."""
+        """Returns the bundle of a program that this process has just run on the server with this status."""
         loaded = {name: sys.modules[name] for name in _REPORTED if name in sys.modules}
         return cls(
             judged,
@@ -110,7 +109,7 @@ class Bundle:
 
 
 def stored_dtype(dtype: DType) -> DType:
-    """Returns the dtype in which safetensors holds the elements: complex numbers are pairs there."""
+    """Returns the dtype of the stored elements: complex numbers are stored as pairs."""
     return DTYPES[f"float{4 * dtype.itemsize}"] if dtype.numpy.kind == "c" else dtype
 
 
@@ -120,7 +119,7 @@ def stored_shape(dtype: DType, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def write(path: Path, bundle: Bundle, *, overwrite: bool = False) -> None:
-    """Writes a bundle as a whole or not at all.
+    """Writes a bundle completely or not at all.
 
     Raises ValueError if the file exists, its folder does not, or the arrays are too large for a bundle,
     InvalidFieldError for a dtype that the wire does not have, and OSError if the file cannot be written.
@@ -168,7 +167,7 @@ def _lines(fields: Mapping[str, Any]) -> str:
 
 
 def _origin(bundle: Bundle) -> dict[str, Any]:
-    """Returns how the gradients were judged, and where they come from."""
+    """Returns how the gradients were judged, and their origin."""
     judged = bundle.judged
     return {
         "computed_by": judged.computed_by,

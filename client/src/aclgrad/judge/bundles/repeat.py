@@ -1,8 +1,8 @@
-"""Makes the call of a bundle again, beside whose unpacked files it lies: `python repeat.py HOST:PORT`.
+"""Repeats the call of the bundle whose unpacked files are beside it: `python repeat.py HOST:PORT`.
 
-It needs aclgrad and safetensors, and writes nothing. It exits with 1 if a gradient is outside the tolerance. The steps
-of a program are expected to give what follows from the inputs that they had in the bundle; on a server that rounds
-otherwise, `aclgrad call --bundle` judges each by the inputs that it has there.
+It needs aclgrad and safetensors, and writes nothing. It exits with 1 if a gradient is outside the tolerance. The
+expected results of a program's steps follow from their inputs in the bundle; for a server that rounds differently,
+`aclgrad call --bundle` judges each step by its inputs there.
 """
 
 import json

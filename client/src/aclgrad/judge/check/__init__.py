@@ -1,1 +1,1 @@
-"""`aclgrad check`: what a server computes, compared with the definitions."""
+"""`aclgrad check`: compares a server's results with the definitions."""

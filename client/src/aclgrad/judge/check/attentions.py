@@ -1,6 +1,6 @@
-"""Attention and its gradients at the sizes of known models, as programs: the forward pass, then what follows from it.
+"""Attention and its gradients at the sizes of known models, as programs: the forward pass, then the gradients.
 
-Samples have some tens of positions. These have as many as models are trained with, so that sums are as long.
+Samples have some tens of positions. These have as many as in training, so that sums are as long.
 """
 
 import zlib
@@ -23,15 +23,15 @@ OPERATORS: Final = frozenset(
 _TOP_LEFT, _BOTTOM_RIGHT = 2, 3
 """The sparse modes of causal masks."""
 _FEWER: Final = 8
-"""By how much a quick check has fewer positions."""
+"""A quick check has this many times fewer positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Attention with so many sequences, heads of queries and of keys, queries, keys, and elements in a head.
+    """Attention by its numbers of sequences, heads of queries and of keys, queries, keys, and elements in a head.
 
-    `mask` names the axes of a mask, such as B1ST: of padding in mode 0, and causal in mode 1. `bias` names the axes of
-    what is added to the scores.
+    `mask` names the axes of a mask, such as B1ST: of padding in mode 0, causal in mode 1. `bias` names the axes of the
+    bias of scores.
     """
 
     name: str
@@ -41,10 +41,10 @@ class _Layer:
     mask: str = ""
     bias: str = ""
     is_long: bool = False
-    """Whether its definition takes so long that the first dtype has to do."""
+    """Whether its definition is so slow that only the first dtype is checked."""
 
     def scaled(self, *, is_quick: bool) -> tuple[int, int, int, int, int, int]:
-        """Returns the sizes: of a quick check an eighth of the positions."""
+        """Returns the sizes; a quick check has an eighth of the positions."""
         batch, heads, shared, queries, keys, size = self.sizes
         if not is_quick:
             return self.sizes
@@ -67,7 +67,7 @@ LAYERS: Final = (
 
 
 def attention_programs(dtype: str, *, is_quick: bool) -> Iterator[tuple[str, Callable[[], Program]]]:
-    """Yields the layers, and a function that makes the program of each, always alike."""
+    """Yields the layers, and a function that makes the same program of each every time."""
     for layer in LAYERS:
         if layer.is_long and dtype != "float32":
             continue
@@ -106,7 +106,7 @@ def _program(layer: _Layer, dtype: str, *, is_quick: bool) -> Program:
 
 
 def _mask(shape: Shape, *, is_padding: bool) -> Any:
-    """Returns what hides the last quarter of all sequences but the first, or the keys behind each query."""
+    """Returns the mask that hides the last quarter of all sequences but the first, or the keys behind each query."""
     if not is_padding:
         return np.broadcast_to(~np.tri(*shape[-2:], dtype=np.bool_), shape).copy()
     mask = np.zeros(shape, np.bool_)

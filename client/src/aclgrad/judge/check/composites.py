@@ -1,4 +1,4 @@
-"""The gradients of the products of GPT and BERT (small), as programs: each composite at shapes that training has."""
+"""The gradients of products in GPT and BERT (small), as programs: each composite at shapes of training."""
 
 import math
 import zlib
@@ -14,7 +14,7 @@ from aclgrad.tensors import DTYPES
 
 Shape = tuple[int, ...]
 OPERATORS: Final = frozenset({"addmm", "batch_mat_mul", "matmul", "mm", "reduce_sum"})
-"""What their steps take."""
+"""The dtypes of their steps."""
 _BATCH, _HEADS = 2, 12
 _SIZES: Final = {False: {"t": 128, "h": 768, "f": 3072}, True: {"t": 16, "h": 96, "f": 384}}
 """Tokens, hidden and inner features, by whether the check is quick."""
@@ -28,12 +28,12 @@ CASES: Final = (
     ("values of GPT", "matmul_backward", "bntd bntt bntd"),
     ("scores by einsum", "einsum_backward", "bntt btnd bsnd"),
 )
-"""What it is, the composite, and the axes of its arguments."""
+"""Its name, the composite, and the axes of its arguments."""
 _EQUATION: Final = "bqhd,bkhd->bhqk"
 
 
 def composite_programs(dtype: str, *, is_quick: bool) -> Iterator[tuple[str, Callable[[], Program]]]:
-    """Yields what the programs are, and a function that makes each, with the same values in every run."""
+    """Yields the names of the programs, and a function that makes each, with the same values in every run."""
     for name, composite, axes in CASES:
         shapes = [_shape(each, is_quick=is_quick) for each in axes.split()]
         yield name, partial(_program, name, composite, shapes, dtype)
@@ -51,12 +51,12 @@ def _program(name: str, composite: str, shapes: list[Shape], dtype: str) -> Prog
     generator = np.random.default_rng(zlib.crc32(name.encode()))
 
     def array(shape: Shape) -> Any:
-        # As gradients and weights are: results are about 1.
+        # Scaled like gradients and weights: results are about 1.
         return (generator.standard_normal(shape) / math.sqrt(shape[-1])).astype(DTYPES[dtype].numpy)
 
     grad_output, *operands = shapes
     arguments: list[Any] = [array(each) for each in operands]
     if composite == "addmm_backward":
-        arguments[0] = operands[0]  # of the addend, which needs none
+        arguments[0] = operands[0]  # of the addend, which has none
     before = [_EQUATION] if composite == "einsum_backward" else []
     return recorded(composite, *before, array(grad_output), *arguments)[0]

@@ -1,6 +1,7 @@
-"""The gradients of convolutions of known networks, as programs of one step: of one, two and three axes, and transposed.
+"""The gradients of convolutions in known networks, as programs of one step: of one to three axes, and transposed.
 
-Samples are small. These are as deep as in training, so that sums are as long, and channels fill the blocks of kernels.
+Samples are small. These have as many channels as in training, so that sums are as long, and channels fill the kernels'
+blocks.
 """
 
 import math
@@ -25,7 +26,7 @@ OPERATOR: Final = "convolution_backward"
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A convolution of an input of this shape to so many channels. Lists may have one value for all axes."""
+    """A convolution of an input of this shape to this many channels. Lists may have one value for all axes."""
 
     name: str
     input: Shape
@@ -38,7 +39,7 @@ class _Layer:
     groups: int = 1
 
     def scaled(self, *, is_quick: bool) -> tuple[Shape, int, int]:
-        """Returns input, channels and groups: of a quick check an eighth of the channels, and half of each size."""
+        """Returns input, channels and groups; a quick check has an eighth of the channels, and half of each size."""
         images, own, *sizes = self.input
         if not is_quick:
             return self.input, self.channels, self.groups
@@ -71,7 +72,7 @@ LAYERS: Final = (
 def convolution_programs(
     dtype: str, product: Product, *, is_quick: bool
 ) -> Iterator[tuple[str, Callable[[], Program]]]:
-    """Yields the layers that the product has, and a function that makes the program of each, always alike."""
+    """Yields the product's layers, and a function that makes the same program of each every time."""
     for layer in LAYERS:
         if len(layer.kernel) < 3 or product not in HALVING:
             yield layer.name, partial(_program, layer, dtype, is_quick=is_quick)

@@ -27,9 +27,9 @@ _READINGS: Final[dict[str, Callable[[Any, float], Any]]] = {
     VARIANCE: lambda saved, eps: 1 / np.sqrt(saved + eps),
     RECIPROCAL: lambda saved, eps: saved,
 }
-"""From what the device gets to the reciprocal that it computes with."""
+"""From the value that the device gets to the reciprocal that it uses."""
 _SCALE: Final = 3.0
-"""The batch's standard deviation: near 1 a variance and its reciprocal are alike."""
+"""The batch's standard deviation: near 1, a variance and its reciprocal are almost equal."""
 
 
 def accuracy(selection: Selection) -> Iterator[Task]:
@@ -40,7 +40,7 @@ def accuracy(selection: Selection) -> Iterator[Task]:
 
 
 def layouts(selection: Selection) -> Iterator[Task]:
-    """The gradients of the device's own mask and of the argmax that it stands for have the same bits."""
+    """Gradients from the device's own mask and from the equivalent argmax have the same bits."""
     target = selection.target
     for typed in selection.of_first_dtype():
         arguments = typed.arguments
@@ -51,7 +51,7 @@ def layouts(selection: Selection) -> Iterator[Task]:
 
 
 def fills(selection: Selection) -> Iterator[Task]:
-    """Elements that receive no gradient are 0, also in memory that was filled with 0xCB before."""
+    """Elements that receive no gradient are 0, even in memory that was filled with 0xCB."""
     target = selection.target
     for typed in selection.of_first_dtype():
         if typed.spec.kind is OperatorKind.GRADIENT:
@@ -88,9 +88,10 @@ def _layout(target: Target, typed: TypedCase, name: str, rule: ArgmaxRule) -> Fi
 
 
 def _fill(target: Target, typed: TypedCase) -> Finding:
-    """Gradients of ones: an element is 0 if nothing reaches it; it is also 0 for other inputs then.
+    """Gradients of ones: an element that nothing reaches is 0, for other inputs, too.
 
-    What is 0 because terms cancel, as where a softmax has one share, is not 0 for inputs that do not fit each other.
+    An element that is 0 because terms cancel, as in a softmax of one element, is not 0 for inputs that do not fit each
+    other.
     """
     arrays, free = typed.arrays(), free_inputs(target, typed)
     target.sender.execute(typed.spec.name, patterned(arrays, free), typed.case.attributes)
@@ -108,7 +109,7 @@ def _fill(target: Target, typed: TypedCase) -> Finding:
 
 
 def _apart(arrays: Arrays, names: Collection[str]) -> Arrays:
-    """Returns the arrays with each element of the named ones, if they are no integers, up to a quarter smaller."""
+    """Returns the arrays, with each element of the named floating-point ones up to a quarter smaller."""
     generator, found = np.random.default_rng(0), dict(arrays)
     for name in names:
         if (array := arrays[name]).dtype.kind not in "iub":
@@ -117,7 +118,7 @@ def _apart(arrays: Arrays, names: Collection[str]) -> Arrays:
 
 
 def statistics(selection: Selection) -> Iterator[Task]:
-    """The gradients of batch norm say that the device reads saved statistics as its product does."""
+    """The gradients of batch norm show that the device reads saved statistics in its product's form."""
     target = selection.target
     for typed in target.cases():
         if (typed.spec.name, typed.case.name, typed.dtype) == (_OPERATOR, _CASE, "float32"):
@@ -128,7 +129,7 @@ def statistics(selection: Selection) -> Iterator[Task]:
 
 
 def _judge(target: Target, typed: TypedCase, *, is_own: bool) -> Finding:
-    """The device gets what its product reads, or what another product would read in its place."""
+    """The device gets the form that its product reads, or another product's."""
     spec = next(each for each in typed.spec.inputs if each.name == _INPUT)
     rule = spec.values(typed.arguments, target.product)
     assert isinstance(rule, VarianceRule)
@@ -150,7 +151,7 @@ def _judge(target: Target, typed: TypedCase, *, is_own: bool) -> Finding:
 
 
 def conclude(found: dict[str, Finding], expected: str, product: str) -> Finding:
-    """Returns the finding about the expected reading, which names the one that explains the gradients."""
+    """Returns the finding about the expected form, which names the form that explains the gradients."""
     passed = [reading for reading, finding in found.items() if finding.verdict is Verdict.PASSED]
     own = found[expected]
     if expected in passed:

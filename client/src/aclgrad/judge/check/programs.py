@@ -29,20 +29,20 @@ from aclgrad.operators.samples import Integer
 from aclgrad.operators.spec import OperatorKind, Tolerance
 
 _PROGRAMS: Final = {True: 30, False: 300}
-"""By whether the check is quick."""
+"""Counts by whether the check is quick."""
 _DTYPES: Final = ("float32", "float16", "float32", "bfloat16")
-"""In turn; all steps of a program have the same."""
+"""Dtypes in turn; all steps of a program have the same."""
 _MOST_STEPS: Final = 60
 _FAR: Final = 2.0**-4
-"""Of the largest value: more than the order of sums makes of a chain in any dtype."""
+"""Share of the largest value: more than the effect of the order of sums on a chain in any dtype."""
 _LEAST: Final = 2.0**-20
-"""What counts as the largest value of smaller ones."""
+"""The least size of a largest value."""
 _WHOLE: Final = "the same program with all outputs returned"
 _ALONE: Final = "its steps alone"
 
 
 def program(selection: Selection) -> Iterator[Task]:
-    """Steps of random programs, products, convolutions and attention are right, with the same bits in part."""
+    """Steps of random programs, products, convolutions and attention are right, with the same bits if run in part."""
     target = selection.target
     served = {dtype: names for dtype in _DTYPES if (names := _served(target, dtype))}
     dtypes = [dtype for dtype in _DTYPES if dtype in served]
@@ -60,7 +60,7 @@ def program(selection: Selection) -> Iterator[Task]:
 
 
 def _served(target: Target, dtype: str) -> list[str]:
-    """Returns the operators that the server has with a dtype."""
+    """Returns the server's operators with a dtype."""
     names = [name for name in target.expected_operators if name in target.described]
     return [
         name
@@ -76,7 +76,7 @@ def _runs_programs(target: Target, operators: Sequence[str], dtype: str) -> bool
     except MethodNotServedError:
         return False
     except AclgradError:
-        pass  # the rows will say it
+        pass  # the rows report it
     return True
 
 
@@ -113,7 +113,7 @@ def _of_network(target: Target, make: Callable[[], Program]) -> Finding:
 
 
 def _judged(target: Target, drawn: Program, generator: np.random.Generator, *, is_alone: bool) -> Finding:
-    """Judges each step, and whether it has the same bits if some outputs are left out, and if `is_alone`."""
+    """Judges each step, and whether it has the same bits without some outputs, and if `is_alone`, by itself."""
     whole = send(target.client, drawn, drawn.outputs)
     results = _by_step(drawn, whole)
     judged = judge_steps(drawn, results, target.product)
@@ -156,7 +156,7 @@ def _run_alone(target: Target, drawn: Program, results: Sequence[Result]) -> dic
 
 
 def _rearranged(drawn: Program) -> frozenset[int]:
-    """Returns the steps whose sums follow the memory, and have inputs that a client may send in another order."""
+    """Returns the steps whose sums follow the memory order, with inputs that a client may send in another order."""
     return frozenset(
         number
         for number, step in enumerate(drawn.steps)
@@ -172,9 +172,9 @@ def _differences(
     way: str,
     rearranged: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Returns verdict and message if the second way gave other bits, or is far off in steps that are rearranged.
+    """Returns verdict and message if the second way gave other bits, or is far off in rearranged steps.
 
-    Without `--deterministic true` other bits are a failure only where the order of sums does not explain them.
+    Without `--deterministic true`, other bits are a failure only if the order of sums does not explain them.
     """
     found, is_far = [], False
     for number, name in drawn.outputs:
@@ -194,7 +194,7 @@ def _differences(
 
 
 def _are_far(first: Array, second: Array) -> bool:
-    """Whether results differ by more than the order of sums makes of them in a chain."""
+    """Whether results differ by more than the order of sums in a chain explains."""
     one, other = first.astype(np.float64), second.astype(np.float64)
     with np.errstate(invalid="ignore"):
         gap, largest = np.abs(one - other), np.abs(one).max(initial=_LEAST)
@@ -205,7 +205,7 @@ def _are_far(first: Array, second: Array) -> bool:
 def _expecting(
     drawn: Program, returned: Sequence[Returned], found: Mapping[str, Array], other: Mapping[str, Array], way: str
 ) -> JudgedProgram | None:
-    """Returns the program with what another way gave in place of definitions, where bits differ."""
+    """Returns the program with the other way's results instead of definitions, where bits differ."""
     labels = [drawn.label(each) for each in returned]
     expected = {
         label: other[label].astype(np.float64)

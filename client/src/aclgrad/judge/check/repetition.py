@@ -19,13 +19,13 @@ from aclgrad.operators.spec import OperatorKind
 from aclgrad.tolerances import tolerance_of
 
 _RUNS: Final = 10
-"""One after the other, and then as many at once."""
+"""Runs one after the other, and then as many at once."""
 _ITEMS: Final = 5
-"""So many different ones: a number that shares no factor with a vector or a tile, so that each comes to every place."""
+"""Number of different items: coprime to vector and tile sizes, so that each occurs at every place."""
 _SIZES: Final = (1, 2, 3, 7, 64, 257)
-"""Of batches: around what kernels divide among cores, tiles and vectors."""
+"""Sizes of batches: around kernels' divisions among cores, tiles and vectors."""
 _MOST_ELEMENTS: Final = {True: 2**16, False: 2**23}
-"""Of a batch's largest tensor, by whether the check is quick."""
+"""Most bytes of a batch's largest tensor, by whether the check is quick."""
 
 
 def determinism(selection: Selection) -> Iterator[Task]:
@@ -49,7 +49,7 @@ def shape_only(selection: Selection) -> Iterator[Task]:
 
 
 def views(selection: Selection) -> Iterator[Task]:
-    """Transposed inputs, whose strides are sent and not a copy, give the bits of row-major ones; sums may be noted."""
+    """Transposed inputs, sent as views and not as copies, give the bits of row-major ones; sums may be noted."""
     target = selection.target
     for typed in selection.of_first_dtype():
         names = [name for name, type in typed.arguments.inputs.items() if sum(size > 1 for size in type.shape) > 1]
@@ -58,9 +58,9 @@ def views(selection: Selection) -> Iterator[Task]:
 
 
 def repeated(target: Target, alone: int, at_once: int, *call: Any, **options: Any) -> list[Any]:
-    """Returns gradients of calls one after the other, and then of others in one batch, which run at the same time.
+    """Returns gradients of sequential calls, and then of others in one batch, which run at the same time.
 
-    `call` and `options` are what `Client.execute` takes.
+    `call` and `options` are the arguments of `Client.execute`.
     """
     gradients = [target.client.execute(*call, **options) for _ in range(alone)]
     batch = target.client.batch()
@@ -98,7 +98,7 @@ def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
         variants = {"no values": {**real, **types}, **variants}
     gradients = {}
     for variant, inputs in variants.items():
-        # The server needs the values only for some attributes.
+        # With some attributes, the server needs the values.
         with suppress(InputValuesRequiredError):
             gradients[variant] = target.sender.execute(typed.spec.name, inputs, typed.case.attributes)
     figures = {"unsent": float("no values" in gradients)}
@@ -117,7 +117,7 @@ def _views(target: Target, typed: TypedCase, names: list[str]) -> Finding:
         target.sender.execute(typed.spec.name, inputs, typed.case.attributes)
         for inputs in (arrays, {**arrays, **transposed})
     ]
-    # Inputs with a rule are row-major before a device has them.
+    # Inputs with a rule are made row-major before a device has them.
     are_read = target.described[typed.spec.name].reads_views and any(
         typed.spec.input(name).rule(typed.arguments, target.product) is None for name in names
     )
@@ -126,7 +126,7 @@ def _views(target: Target, typed: TypedCase, names: list[str]) -> Finding:
         return Finding(Verdict.PASSED, ", ".join(names), figures)
     how = f"{', '.join(names)} transposed: {comparison.difference(*gradients)}"
     if typed.spec.kind is OperatorKind.VALUE or typed.spec.matrix_operations(typed.arguments):
-        # A device may add up in the order of the memory.
+        # A device may sum in memory order.
         truth = reference.define(typed.spec.name, arrays, typed.case.attributes)
         tolerance = tolerance_of(typed.spec, target.product, arrays, typed.case.attributes)
         finding = comparison.against_definition(gradients[1], truth, typed.outputs, tolerance)
@@ -184,7 +184,7 @@ def _invariance(target: Target, items: Items, sizes: list[int]) -> Finding:
 
 
 def _calls(target: Target, items: Items, sizes: list[int]) -> Iterator[tuple[str, list[int], TypedCase, Any]]:
-    """Yields where items are computed, which, as which call, and the gradients: first of all each of them alone."""
+    """Yields the place of items, which ones, as which call, and the gradients: first each of them alone."""
     name, arrays, one = items.typed.spec.name, items.draw(_ITEMS), items.typed
     for number, inputs in enumerate(arrays):
         yield "alone", [number], one, target.client.execute(name, inputs, one.attributes)
@@ -194,13 +194,13 @@ def _calls(target: Target, items: Items, sizes: list[int]) -> Iterator[tuple[str
     for number, gradients in enumerate(message.run()):
         yield f"as call {number} of a message", [number], one, gradients
     for size in sizes:
-        # The first item is another one in each batch.
+        # Each batch begins with another item.
         chosen, batch = [(size + index) % _ITEMS for index in range(size)], items.batch(size)
         inputs = items.join([arrays[number] for number in chosen])
         try:
             gradients = target.client.execute(name, inputs, batch.attributes)
         except LimitExceededError:
-            # Smaller batches tell something, too.
+            # Smaller batches are useful, too.
             if size <= sizes[1]:
                 raise
             break

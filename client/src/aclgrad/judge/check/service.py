@@ -1,4 +1,4 @@
-"""Checks of the server as a whole: what it lists, how long calls take, and whether its memory comes back."""
+"""Checks of the server as a whole: its operators, times of calls, and whether its memory is released."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _LOOK_S: Final = 0.1
 
 
 def listing(selection: Selection) -> Iterator[Task]:
-    """Every operator and dtype of the product is served; what this client does not know is noted."""
+    """Every operator and dtype of the product is served; unknown ones are noted."""
     target = selection.target
 
     def row(operator: str, verdict: Verdict, message: str = "", dtype: str = "") -> Task:
@@ -40,7 +40,7 @@ def listing(selection: Selection) -> Iterator[Task]:
 
 
 def _listed(target: Target, name: str) -> tuple[Verdict, str]:
-    """Returns whether the server serves an operator of its product, and if not, why."""
+    """Returns whether the server serves an operator of its product, and why not."""
     if name in target.described:
         missing = target.missing_dtypes(name)
         told = [f"the server {_why_missing(target, name, dtype)}" for dtype in missing]
@@ -66,7 +66,7 @@ def latency(selection: Selection) -> Iterator[Task]:
 
 
 def memory(selection: Selection) -> Iterator[Task]:
-    """The devices' memory in use returns to its value at the start, and repeated calls need no more memory."""
+    """The devices' memory in use returns to its initial value, and repeated calls need no more memory."""
     target = selection.target
     if not any(target.cases()):
         return

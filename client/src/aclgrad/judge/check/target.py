@@ -1,4 +1,4 @@
-"""The server to check, by its own description, and the calls that a check makes: samples have fixed seeds."""
+"""The server to check, by its own description, and the sample calls, which have fixed seeds."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ from aclgrad.products import Product
 
 CONNECT_TIMEOUT_S: Final = 5.0
 _PATTERN: Final = 0xCB
-"""A byte that makes no zero, no NaN and no likely value in any dtype."""
+"""A byte pattern that is neither zero nor NaN nor a likely value in any dtype."""
 _QUICK_BYTES: Final = 2**16
 
 
@@ -32,7 +32,7 @@ class CheckError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One server. `client` calls it as programs do; `sender` sends every array, so that shapes are sent on request."""
+    """One server. `client` calls it like programs; `sender` sends every array, and shapes only on request."""
 
     origin: Origin
     product: Product
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def unknown_operators(self) -> list[str]:
-        """The operators that the server has and this client does not know."""
+        """The server's operators that this client does not know."""
         return sorted(set(self.described) - set(OPERATORS))
 
     @property
@@ -79,7 +79,7 @@ class Target:
         return filter(self.serves, typed_cases(self.product))
 
     def serves(self, typed: TypedCase) -> bool:
-        """Says whether the server lists the operator, with the dtypes of the call."""
+        """Returns whether the server lists the operator with the dtypes of the call."""
         described = self.described.get(typed.spec.name)
         if described is None:
             return False
@@ -88,28 +88,28 @@ class Target:
         return all(type.dtype in taken.get(name, taken.get(list_of(name), ())) for name, type in types.items())
 
     def takes_shape(self, operator: str, input: str) -> bool:
-        """Says whether the server takes the shape of this input in place of its values."""
+        """Returns whether the server takes the shape of this input instead of its values."""
         return any(each.shape_only for each in self.described[operator].inputs if each.name == input)
 
     def missing_dtypes(self, operator: str) -> list[str]:
-        """The dtypes that the product has for a listed operator and the server does not list."""
+        """The product's dtypes of a listed operator that the server does not list."""
         spec = OPERATORS[operator]
         inputs = (each for each in self.described[operator].inputs if each.name == spec.leading_input.name)
         listed = {dtype.name for each in inputs for dtype in each.dtypes}
         return [dtype for dtype in spec.dtypes_on(self.product) if dtype not in listed]
 
     def unknown_dtypes(self, operator: str) -> list[int]:
-        """The numbers of dtypes that the server lists for an operator and this client does not know."""
+        """The numbers of an operator's dtypes that the server lists and this client does not know."""
         return sorted({number for input in self.described[operator].inputs for number in input.unknown_dtypes})
 
 
 @contextmanager
 def open_target(address: str, timeout_s: float) -> Iterator[Target]:
-    """Yields the server; raises CheckError for a product without a table, and an AclgradError without an answer."""
+    """Yields the server; raises CheckError for an unknown product, and an AclgradError without an answer."""
     settings: dict[str, Any] = {
         "target": address,
         "timeout_s": timeout_s,
-        # What one server computes is compared with its own status: its siblings are left out.
+        # Without its siblings, because one server's results are compared with its own status.
         "channel_options": [(SERVICE_CONFIG, "{}")],
         **unless_set(connect_timeout_s=CONNECT_TIMEOUT_S),
     }
@@ -132,7 +132,7 @@ def _product(status: ServerStatus) -> Product:
 
 
 SIZES: Final = tuple(PLANES)[:-1]
-"""The sizes of timed calls. The definitions would take minutes for the largest of all."""
+"""The sizes of timed calls. The definitions would take minutes for the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Selection:
     is_quick: bool
 
     def all(self) -> Iterator[TypedCase]:
-        """Yields every case with every dtype; the quick form has small calls and two cases of a further dtype."""
+        """Yields every case with every dtype; the quick form has small calls, and two cases of each further dtype."""
         counts: dict[tuple[str, str], int] = {}
         for typed in self.target.cases():
             key = (typed.spec.name, typed.dtype)

@@ -1,1 +1,1 @@
-"""`aclgrad compare`: what two servers compute of the same calls, each beside the definition and both beside another."""
+"""`aclgrad compare`: compares two servers' results of the same calls with the definition and with each other."""

@@ -1,4 +1,4 @@
-"""The command line of a comparison: flags to a run, what the run says on a terminal and as a page, and an exit code."""
+"""The command line of a comparison: its flags, its output on a terminal and as a page, and its exit code."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ from aclgrad.tables import table
 _NAMED: Final = 3
 """How many operators a sentence names."""
 _NOTICEABLE: Final = 0.01
-"""One server is worse than the other if its error has so much more of the limit."""
+"""One server is worse than the other if its error exceeds the other's by this share of the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Line:
 
     @property
     def short(self) -> str:
-        """The operator's name without what all names end with."""
+        """The operator's name without the common suffix."""
         return self.operator.removesuffix("_backward")
 
     @property
@@ -66,7 +66,7 @@ class Line:
         return any(row.figures for row in self.rows)
 
     def largest(self, figure: str) -> float:
-        """Returns the largest figure of the rows; a row has None for one that is not finite."""
+        """Returns the largest figure of the rows; None means not finite."""
         found = [row.figures[figure] for row in self.rows if figure in row.figures]
         return max((math.inf if each is None else each for each in found), default=0.0)
 
@@ -83,7 +83,7 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
 
 
 def conclusion_of(lines: Sequence[Line], a: Target, b: Target) -> str:
-    """Returns what a person wants to know, in one sentence."""
+    """Returns the result in one sentence."""
     told = list(_failures(lines))
     compared = [line for line in lines if line.is_compared]
     different = [line for line in compared if line.largest("different")]
@@ -122,7 +122,7 @@ def executor_cache(report: Report, a: Target, b: Target, *, is_whole: bool) -> l
 
 
 def described(target: Target) -> dict[str, str]:
-    """Returns what a server is, and the versions of all that it runs on."""
+    """Returns the description of a server, with all its versions."""
     status = target.status
     told = {
         "target": target.origin.target,
@@ -165,7 +165,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 class PairDisplay(Display):
-    """Shows both servers at the end, above a line for each operator and dtype in which they differ, or for each."""
+    """Shows both servers at the end, with a line for each operator and dtype, or only those that differ."""
 
     def tables(self, report: Report) -> Iterator[RenderableType]:
         for side, told in report.servers.items():
@@ -180,7 +180,7 @@ class PairDisplay(Display):
 
 
 def server_line(told: Mapping[str, str]) -> str:
-    """Returns what a server is, as one line."""
+    """Returns the description of a server in one line."""
     target, *others = told.items()
     return ", ".join([target[1], *(f"{name} {value}" for name, value in others)])
 
@@ -191,7 +191,7 @@ def shown(report: Report) -> list[Line]:
 
 
 def cells_of(line: Line) -> list[str]:
-    """Returns the figures of a line: errors of A and B as shares of the limit, and how far they are apart."""
+    """Returns the figures of a line: errors of A and B as shares of the limit, and their difference."""
     if not line.is_compared:
         return []
     shares = [share_of(error) if error < 100 else ">9999%" for error in map(line.largest, ("a_of_limit", "b_of_limit"))]
@@ -207,7 +207,7 @@ def page(report: Report) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the flags say."""
+    """The flags."""
 
     a: str
     b: str
@@ -228,7 +228,7 @@ def compare(options: Options) -> tuple[Report, Told]:
         checked_folder(path)
     dumped: list[Call] = []
     if options.dump:
-        # PyTorch is not needed otherwise.
+        # Only this needs PyTorch.
         from aclgrad.judge.compare.dumped import dump_calls
 
         with waiting(f"reading {options.dump}"):

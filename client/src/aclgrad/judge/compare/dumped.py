@@ -1,4 +1,4 @@
-"""The calls of an msprobe dump, in the form in which two servers are compared on calls."""
+"""The calls of an msprobe dump, in the form for comparing two servers."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from aclgrad.operators.cases import returned_arrays
 from aclgrad.torch.calls import Array, LocalError, SentCall
 
 _HELD_BYTES: Final = 2**28
-"""The tensors of all repetitions of a call; a larger call is repeated once."""
+"""The most bytes of a call's repetitions; a larger call is repeated once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class DumpQuestion:
             raise NotComparedError(job.reason)
         try:
             return cls(job.call, Expected.of(job.call, "cpu"), job.call.names())
-        except Exception as reason:  # PyTorch has many for arguments, and a dump may have any
+        except Exception as reason:  # PyTorch has many errors for arguments
             raise NotComparedError(f"PyTorch refuses the call: {reason}") from reason
 
     def ask(self, target: Target) -> Answer:
@@ -62,7 +62,7 @@ class DumpQuestion:
 
 
 def _again(target: Target, sent: SentCall, times: int) -> Sequence[tuple[Array, ...]]:
-    """Returns the gradients of so many more calls like this one, in one message."""
+    """Returns the gradients of this many repetitions of the call, in one message."""
     if sent.operator not in COMPOSITES:
         call = (sent.operator, sent.inputs, sent.attributes)
         runs = repeated(target, 0, times, *call, outputs=tuple(sent.gradients))
@@ -77,7 +77,7 @@ def _again(target: Target, sent: SentCall, times: int) -> Sequence[tuple[Array, 
 def dump_calls(dump: Path, only: Collection[str]) -> Iterator[Call]:
     """Yields the calls of every step and rank that operators compute; raises DumpError if there are none.
 
-    Their questions have to be asked in this order, each once: random inputs depend on those before.
+    Their questions have to be asked in this order, each once, because random inputs depend on earlier ones.
     """
     is_empty = True
     for found in find_dumps(dump):

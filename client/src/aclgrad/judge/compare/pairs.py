@@ -1,4 +1,4 @@
-"""Compares two servers call by call: each with what is right and with itself, and one with the other."""
+"""Compares two servers call by call: each with the truth and with itself, and with the other."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,18 +21,18 @@ from aclgrad.tolerances import tolerance_of
 Array = np.ndarray[Any, Any]
 
 AT_ONCE: Final = 4
-"""How often each call is repeated, in one message; a large one less often."""
+"""Repetitions of each call in one message; fewer of a large one."""
 
 
 class NotComparedError(Exception):
-    """A call that one of the servers, or PyTorch, does not take; the text says why."""
+    """One of the servers, or PyTorch, does not take a call; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one server computed of a call: its gradients by name, and what every run of the call gave.
+    """One server's results of a call: its gradients by name, and those of every run.
 
-    `source` is what the question itself needs to judge it.
+    `source` is for the question, which needs it to judge the call.
     """
 
     gradients: Mapping[str, Array]
@@ -41,18 +41,18 @@ class Answer:
 
 
 class Question(Protocol):
-    """A call with its arrays, and what its gradients should be."""
+    """A call with its arrays, and its right gradients."""
 
     def ask(self, target: Target) -> Answer:
-        """Has the server compute the call, and again several times at once. May raise NotComparedError."""
+        """Makes the call on the server, then several times at once. May raise NotComparedError."""
 
     def judge(self, target: Target, answer: Answer) -> Finding:
-        """Compares the gradients with what they should be, within the tolerance of the server's product."""
+        """Compares the gradients with the right ones, within the tolerance of the server's product."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call for both servers. `question` makes its arrays, once it is asked; it may raise NotComparedError.
+    """One call for both servers. `question` makes its arrays on demand; it may raise NotComparedError.
 
     `operator` may also be a function of PyTorch, and `shape` is that of the first gradient. If a server does not take
     the call, `unserved` says why.
@@ -93,7 +93,7 @@ class TableQuestion:
 def table_calls(a: Target, b: Target, only: Collection[str], *, is_quick: bool) -> Iterator[Call]:
     """Yields the sample calls that both servers take, of these operators or of all.
 
-    What only one of them takes is one call for each operator, dtype and reason.
+    Calls that only one of them takes are one for each operator, dtype and reason.
     """
     cases = {str(typed): (name, typed) for each in (a, b) for name, typed in Selection(each, is_quick).named()}
     unserved: dict[tuple[str, str, str], list[str]] = {}
@@ -111,7 +111,7 @@ def table_calls(a: Target, b: Target, only: Collection[str], *, is_quick: bool) 
 
 
 def _refusal(target: Target, typed: TypedCase) -> str:
-    """Returns why the server does not take the call; empty if it does."""
+    """Returns why the server refuses the call; empty if it does not."""
     name, product = typed.spec.name, target.product
     if not target.serves(typed) and (why := target.why_off(name, typed.dtype)):
         return f"has turned the operator off: {why}"
@@ -130,7 +130,7 @@ Figures = dict[str, float | None]
 
 
 def pair_tasks(a: Target, b: Target, calls: Iterable[Call], *, is_again: bool) -> list[Task]:
-    """Returns a task for each call, and if asked to another one after all others."""
+    """Returns a task for each call, and on request one more after all others."""
     listed = list(calls)
     rounds = [(call, "") for call in listed]
     if is_again:
@@ -171,7 +171,7 @@ def _judge(a: Target, b: Target, call: Call) -> Finding:
 
 
 def _apart(first: Mapping[str, Array], second: Mapping[str, Array]) -> Finding:
-    """Returns how the gradients of two servers differ; nothing where their types already do."""
+    """Returns how the gradients of two servers differ; nothing if their types already do."""
     pairs = {name: (first[name], second[name]) for name in first}
     if any(one.shape != other.shape or one.dtype != other.dtype for one, other in pairs.values()):
         return Finding(Verdict.NOTED, "their shapes or dtypes differ")
@@ -204,7 +204,7 @@ def _figures(judged: Sequence[Finding], steady: Sequence[Finding]) -> Figures:
 
 
 def _together(findings: Sequence[tuple[str, Finding]], figures: Figures) -> Finding:
-    """Returns the worst verdict, and what all those say that have it."""
+    """Returns the worst verdict, and the messages of all that have it."""
     verdict = worst_of(finding.verdict for _, finding in findings)
     told = [(side, finding) for side, finding in findings if finding.verdict is verdict is not Verdict.PASSED]
     message = "; ".join(f"{side}: {finding.message}" for side, finding in told)

@@ -1,1 +1,1 @@
-"""Judges what training recorded: every call of a dump against float64 and PyTorch on this CPU, without a server."""
+"""Judges a training's dump: every call against float64 and PyTorch on this CPU, without a server."""

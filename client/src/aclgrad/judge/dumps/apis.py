@@ -1,7 +1,7 @@
-"""The functions that a dump names: PyTorch's, torchvision's, those of torch_npu that PyTorch can express, and modules.
+"""The functions that a dump names: PyTorch's, torchvision's, torch_npu's that PyTorch can express, and modules.
 
-A dump is somebody's file, so a name is looked up among the functions that compute with tensors, and nowhere else. A
-module is a call if its only settings are its parameters, which a dump has.
+A dump is an untrusted file, so names are only looked up among functions that compute with tensors. A module is a call
+if its only settings are its parameters, which a dump has.
 """
 
 import importlib
@@ -36,7 +36,7 @@ _CLASSES: Final[Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
     "Softsign": (functional.softsign, ()),
     "Tanhshrink": (functional.tanhshrink, ()),
 }
-"""By the class: the function, and the parameters that are its last arguments."""
+"""By class: the function, and the parameters that are its last arguments."""
 _OWNERS: Final[Mapping[str, tuple[Any, ...]]] = {
     "Functional": (functional,),
     "Torch": (torch, torch.linalg, torch.fft, torch.special),
@@ -44,7 +44,7 @@ _OWNERS: Final[Mapping[str, tuple[Any, ...]]] = {
     "VF": (torch._VF,),  # noqa: SLF001 - msprobe's own name for where recurrent functions are
     "Aten": (torch.ops.aten,),
 }
-"""Where a function is, by the first part of its name; the first that has one is meant as a rule."""
+"""Modules to look a function up in, by the first part of its name; usually the first match is meant."""
 _MORE: Final = frozenset(
     {"tanh", "sigmoid", "hardsigmoid", "hardswish", "upsample", "upsample_nearest", "upsample_bilinear", "unflatten"}
     | {"arange", "eye", "full", "linspace", "logspace", "ones", "zeros", "tril_indices", "triu_indices", "vander"}
@@ -53,7 +53,7 @@ _MORE: Final = frozenset(
     | {"logsigmoid", "new_full", "new_ones", "new_zeros", "_aminmax", "_batch_norm_impl_index", "_convolution"}
     | {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell"}
 )
-"""What computes and is no function that PyTorch lets others override."""
+"""Functions that compute but that PyTorch does not list as overridable."""
 _REASONS: Final = {
     "Distributed": "a collective; what other ranks sent is not in this dump",
     "NPU_Distributed": "a collective; what other ranks sent is not in this dump",
@@ -62,7 +62,7 @@ _REASONS: Final = {
     "Jit": "a scripted function, whose code is not in the dump",
     "Module": "a module, whose settings are not in the dump; dump with level L1 for its functions",
 }
-"""By the first part of a name."""
+"""Reasons by the first part of a name."""
 _NOT_UNIQUE: Final = frozenset(
     {"svd", "eig", "eigh", "qr", "linalg_svd", "linalg_eig", "linalg_eigh", "lobpcg", "symeig"}
 )
@@ -71,7 +71,7 @@ _AUGMENTED: Final = frozenset(
     ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 )
 _BEFORE: Final = re.compile("^(_?npu_|native_)")
-"""What names of torch_npu and of kernels have before a function's."""
+"""Prefixes of torch_npu's and kernels' names before a function's."""
 _OPERATORS: Final = frozenset(f"__{prefix}{name}__" for prefix in ("", "i", "r") for name in _AUGMENTED)
 
 
@@ -90,7 +90,7 @@ def _roi_align(
 
 
 OTHERS: Final[Mapping[str, Callable[..., Any]]] = {**FUNCTIONS, "torchvision.ops.roi_align": _roi_align}
-"""By msprobe's names."""
+"""Functions by msprobe's names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ class ModuleName:
 
     @classmethod
     def of(cls, name: str) -> "ModuleName | None":
-        """Returns the parts, or None if it is no name of a module's entry."""
+        """Returns the parts, or None if it is not the name of a module's entry."""
         match = _NAME.fullmatch(name)
         return cls(*match.groups()) if match else None
 
     @property
     def reason(self) -> str:
-        """Why the entry is not judged, if `module_function` has no function of the class."""
+        """Why the entry is not judged if `module_function` has no function for the class."""
         if self.part == "parameters_grad":
             return "the sum of all backward passes since the gradients were cleared"
         return f"the settings of a {self.kind} are not in the dump; dump with level L1 for its functions"
@@ -123,7 +123,7 @@ def function_of_module(name: str) -> Callable[..., Any] | None:
 
 
 def module_entry(dump: Dump, name: str) -> Entry | None:
-    """Returns the call of a module whose forward pass has this name, or None if its class has settings of its own."""
+    """Returns the call of a module whose forward pass has this name, or None if its class has further settings."""
     parts = ModuleName.of(name)
     if parts is None or parts.kind not in _CLASSES or parts.part != "forward":
         return None
@@ -140,7 +140,7 @@ def module_entry(dump: Dump, name: str) -> Entry | None:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A function of a dump's call. `operators` are those of this project that compute its gradients."""
+    """A function of a dump's call. `operators` are our operators that compute its gradients."""
 
     name: str
     function: Callable[..., Any]
@@ -149,9 +149,9 @@ class Api:
 
 
 def find_apis(name: str) -> list[Api]:
-    """Returns the functions of a name, "Functional.conv2d"; raises NotJudgedError for a name of another kind.
+    """Returns the functions of a name, "Functional.conv2d"; raises NotJudgedError for another kind of name.
 
-    There may be several: msprobe writes torch.linalg.norm as Torch.norm, too.
+    There may be several: msprobe also writes torch.linalg.norm as Torch.norm.
     """
     owner, _, function = name.rpartition(".")
     if function in _NOT_UNIQUE:
@@ -190,7 +190,7 @@ def _of_pytorch(owner: str, function: str) -> list[Callable[..., Any]]:
 def _of_torchvision(function: str) -> Callable[..., Any]:
     try:
         operations = importlib.import_module("torchvision.ops")
-    except (ImportError, RuntimeError) as error:  # one built for another PyTorch raises the latter
+    except (ImportError, RuntimeError) as error:  # the latter if it was built for another PyTorch
         raise NotJudgedError("torchvision is not installed, or does not fit this PyTorch") from error
     found = getattr(operations, function, None) if function in operations.__all__ else None
     if not callable(found) or isinstance(found, type):
@@ -200,7 +200,7 @@ def _of_torchvision(function: str) -> Callable[..., Any]:
 
 @cache
 def _overridable() -> frozenset[str]:
-    """Returns the names of all functions that take tensors and that PyTorch lets others override."""
+    """Returns the names of all functions of tensors that PyTorch lists as overridable."""
     owners = (torch, functional, torch.functional, Tensor, torch.linalg, torch.fft, torch.special)
     functions = torch.overrides.get_overridable_functions()
     names = (str(getattr(each, "__name__", "")) for owner in owners for each in functions[owner])

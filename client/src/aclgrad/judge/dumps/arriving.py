@@ -1,11 +1,11 @@
-"""The gradients of arguments that a dump has only where they arrive: at the call that made the argument.
+"""Gradients that a dump has only where they arrive: at the call that made the argument.
 
 msprobe records what the last step of a function returns. The last step of a linear layer over three axes, of some
-attention and of losses only reshapes or hands on, so the gradient of the argument is nowhere in the call's own entry.
-It is in the backward pass of the call that made the argument: that one was given the sum over all calls that used it.
-The calls are found by equal values. A use that is not in the dump makes the sum another one, so a sum that differs is
-noted. It has failed only if it is no number, or nothing at all, or the right one times a factor near 1, and the dump is
-of one backward pass: no missing use explains these. A hook that scales a gradient would.
+attention and of losses only reshapes or passes on, so the call's own entry lacks the argument's gradient. The backward
+pass of the call that made the argument was given it: the sum over all calls that used the argument. These calls are
+found by equal values. A use outside the dump changes the sum, so a different sum is only noted. It has failed if it is
+NaN, zero, or the right one times a factor near 1, and the dump is of one backward pass: no missing use explains these,
+except a hook that scales a gradient.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,12 +28,12 @@ from aclgrad.judge.msprobe.dump import is_tensor
 _NEAR: Final = 0.1
 _SHOWN: Final = 4
 _ROUNDING: Final = 2.0**-8
-"""Of each partial sum of 16 bits."""
+"""Rounding of each partial sum in 16 bits."""
 
 
 @dataclass(slots=True)
 class _Made:
-    """A tensor that a call has made, and the calls that used it."""
+    """A tensor made by a call, and the calls that used it."""
 
     by: str
     position: int
@@ -45,7 +45,7 @@ def with_arriving(
 ) -> Iterator[CallRow]:
     """Yields the rows of one dump again, those of last steps with the gradients that arrive at other calls.
 
-    `watched` yields the tensors that it is given, and may show how many of them are done.
+    `watched` yields its tensors, and may show the progress.
     """
     wanted = {_call(row.name): row for row in rows if LAST_STEP in row.message}
     found: dict[str, list[TensorRow]] = {}
@@ -54,7 +54,7 @@ def with_arriving(
         users = dict.fromkeys(name for name, _ in made.uses)
         try:
             side, info = _judged(source, made, is_one_pass=is_one_pass)
-        except Exception:  # one call must not end the others: its row stays as it is
+        except Exception:  # one call must not end the others: its row stays unchanged
             continue
         tensor = TensorRow(f"gradient that arrives at {made.by}.backward", *info, None, {TRAINING: side})
         for name in users:
@@ -64,7 +64,7 @@ def with_arriving(
 
 
 def _losses(source: Source) -> int:
-    """Returns how many calls may have begun a backward pass: those with one number as a result."""
+    """Returns how many calls may have begun a backward pass: those whose result is one number."""
     shapes = [entry.grad_outputs[:1] for entry in source.entries.values() if entry.backward is not None]
     return sum(bool(each) and is_tensor(each[0]) and each[0].get("shape") == [] for each in shapes)
 
@@ -85,7 +85,7 @@ def _with(row: CallRow, arriving: list[TensorRow]) -> CallRow:
 
 
 def _made(rows: Sequence[CallRow]) -> Iterator[_Made]:
-    """Yields the tensors that calls with a backward pass have made, with their uses by later calls."""
+    """Yields the tensors made by calls with a backward pass, with their uses by later calls."""
     backward = {_call(row.name) for row in rows if row.is_backward}
     latest: dict[str, _Made] = {}
     for row in sorted(rows, key=lambda each: each.index):
@@ -105,7 +105,7 @@ def _made(rows: Sequence[CallRow]) -> Iterator[_Made]:
 
 
 def _judged(source: Source, made: _Made, *, is_one_pass: bool) -> tuple[Side, tuple[str, tuple[int, ...]]]:
-    """Returns what was found of the gradient that arrives, and its dtype and shape."""
+    """Returns the finding about the arriving gradient, and its dtype and shape."""
     recorded = source.recorded(made.by)
     arrived = recorded.grad_outputs[made.position] if made.position < len(recorded.grad_outputs) else None
     if arrived is None:
@@ -134,7 +134,7 @@ def _judged(source: Source, made: _Made, *, is_one_pass: bool) -> tuple[Side, tu
 
 
 def _is_certain(arrived: Tensor, truth: Tensor, limit: Tensor, single: Tensor, *, is_one_pass: bool) -> bool:
-    """Says whether no use that the dump lacks, and no second backward pass, explains what arrives."""
+    """Returns whether neither a missing use nor a second backward pass explains the arriving gradient."""
     if truth.isfinite().all() and not arrived.isfinite().all():
         return True
     if not arrived.any():
@@ -143,12 +143,12 @@ def _is_certain(arrived: Tensor, truth: Tensor, limit: Tensor, single: Tensor, *
     factor = float((arrived.double() * truth).sum()) / square if square > 0 else 0.0
     if not is_one_pass or abs(factor - 1) > _NEAR:
         return False
-    # All elements have it, but for rounding.
+    # All elements have it, up to rounding.
     return side_of(arrived, truth * factor, limit, single * factor).verdict is Verdict.PASSED
 
 
 def _own_excess(source: Source, arrived: Tensor, name: str, position: int) -> float:
-    """Returns how far the gradient is outside its limits in PyTorch's own run of a use in 16 bits."""
+    """Returns how far PyTorch's own run of a use in 16 bits is outside the gradient's limits."""
     computed = Computed(source.recorded(name))
     basis = _basis(computed, position, arrived)
     if basis is None or basis.dtype not in HALVES or (basis.dtype == torch.float16 and computed.seen.operations > SLOW):
@@ -161,7 +161,7 @@ def _own_excess(source: Source, arrived: Tensor, name: str, position: int) -> fl
 
 
 def _basis(computed: Computed, position: int, arrived: Tensor) -> Basis | None:
-    """Returns what the limits of the gradient of one argument follow from; None if it has no gradient."""
+    """Returns the basis of the limits of one argument's gradient; None if it has no gradient."""
     runs = [computed.wide, computed.single, *([computed.terms] if computed.terms else [])]
     gradients = [None if not run.of_arguments else run.of_arguments[position] for run in runs]
     wide, single, terms = (None if each is None else each.reshape(arrived.shape) for each in (*gradients, None)[:3])

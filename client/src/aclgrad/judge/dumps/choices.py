@@ -1,4 +1,4 @@
-"""What a device may choose: which elements a dropout keeps, and which of equal elements is the maximum."""
+"""Choices of a device: which elements a dropout keeps, and which of equal elements is the maximum."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,11 +9,11 @@ from torch import Tensor
 
 DROPOUTS: Final = frozenset(("dropout", "dropout_", "native_dropout", "_npu_dropout"))
 _WITH_MASKS: Final = frozenset(("native_dropout", "_npu_dropout"))
-"""Those that return what they keep, too."""
+"""Dropouts that also return their mask."""
 _PARTS: Final = 8
-"""A tail that is 0 drops everything in one of these parts."""
+"""The dropped share is checked in each of these parts, because a zeroed tail drops everything in one."""
 _DEVIATIONS: Final = 6.0
-"""How far, in standard deviations, the share of what is dropped may be from its probability."""
+"""The allowed distance of the dropped share from its probability, in standard deviations."""
 _POOLS: Final = tuple(
     f"{rule}max_pool{axes}d{more}" for rule in ("", "adaptive_") for axes in (1, 2, 3) for more in ("", "_with_indices")
 )
@@ -25,13 +25,13 @@ _TIED: Final = frozenset(
     )
 )
 _ORDERED: Final = frozenset(("sort", "argsort", "topk"))
-"""What returns the index of each element once."""
+"""Functions that return the index of each element once."""
 _OF_ALL: Final = frozenset(("argmax", "argmin"))
-"""What counts in all elements, if it is given no axis."""
+"""Functions that count in all elements unless they are given an axis."""
 
 
 class NotJudgedError(Exception):
-    """A call that cannot be judged; the text says why."""
+    """A call cannot be judged; the text says why."""
 
 
 def as_recorded(
@@ -42,15 +42,15 @@ def as_recorded(
     gradient: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> Callable[..., Any]:
-    """Returns the dropout that keeps what a recorded call of the `source` has kept.
+    """Returns the dropout that keeps the elements of a recorded call on the `source`.
 
-    Where the source is 0, the mask or the gradient of the input tells, if one is recorded.
+    Where the source is 0, a recorded mask or gradient of the input shows them.
     """
     kept = kept_of(source, output, mask)
     if mask is None and gradient is not None and gradient.shape == kept.shape:
         kept |= (source == 0) & (gradient != 0)
 
-    # Now, because the output may be changed in place later.
+    # Now, because the output may later be changed in place.
     scale = _scale(probability, source, output)
 
     def dropout(input: Tensor, *_: Any, **__: Any) -> Any:
@@ -61,12 +61,12 @@ def as_recorded(
 
 
 def kept_of(source: Tensor, output: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns what a dropout of the source has kept; without a mask, it does not tell of elements that are 0."""
+    """Returns the elements that a dropout of the source has kept; without a mask, unknown where the source is 0."""
     return output != 0 if mask is None else unpacked(mask, source)
 
 
 def unpacked(mask: Tensor, like: Tensor) -> Tensor:
-    """Returns what a mask keeps: one of truth values, or of a bit for each element as cards have it."""
+    """Returns the elements that a mask keeps; it has truth values, or cards' bit for each element."""
     if mask.dtype == torch.bool:
         return mask.reshape(like.shape)
     bits = (mask.to(torch.uint8)[:, None] >> torch.arange(8)) & 1
@@ -74,9 +74,9 @@ def unpacked(mask: Tensor, like: Tensor) -> Tensor:
 
 
 def _scale(probability: float, source: Tensor, output: Tensor) -> float:
-    """Returns 1 / (1 - probability), of which cards round the divisor to the dtype.
+    """Returns 1 / (1 - probability); cards round the divisor to the dtype.
 
-    PyTorch may round the quotient of 16 bits, which is an error of its own.
+    PyTorch may round the quotient in 16 bits, which is an error of its own.
     """
     exact = 1 / (1 - probability) if probability < 1 else 0.0
     if output.itemsize >= 4 or not exact:
@@ -95,12 +95,12 @@ def _scale(probability: float, source: Tensor, output: Tensor) -> float:
 def probability_of(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, train: bool | None = True
 ) -> float:
-    """Returns the probability among the arguments of a dropout; `native_dropout` has another name for its mode."""
+    """Returns the probability of a dropout from its arguments; `native_dropout` has another name for its mode."""
     return 0.0 if training is False or train is False else p
 
 
 def wrong_share(input: Tensor, output: Tensor, probability: float) -> str:
-    """Returns what is wrong with how much was dropped; empty if nothing is."""
+    """Returns the problem of the dropped share; empty if there is none."""
     judged = input.flatten() != 0
     dropped = (output.flatten() == 0)[judged]
     parts = [dropped, *dropped.tensor_split(_PARTS)] if dropped.numel() else []
@@ -115,7 +115,7 @@ def wrong_share(input: Tensor, output: Tensor, probability: float) -> str:
 
 
 def are_ties(name: str, source: Tensor, found: Tensor, truth: Tensor) -> bool:
-    """Says whether the indices `found` point at elements of the source that equal those at the indices `truth`."""
+    """Returns whether the source has equal elements at the indices `found` and `truth`."""
     if name not in _TIED or found.dtype != torch.int64 or found.shape != truth.shape:
         return False
     for flat, axis in _views(name, source, truth):
@@ -130,7 +130,7 @@ def are_ties(name: str, source: Tensor, found: Tensor, truth: Tensor) -> bool:
 def sums_of_ties(name: str, source: Tensor, gradient: Tensor) -> Tensor | None:
     """Returns the sums of a gradient over equal elements of the source: in a plane for pools, or in all of it.
 
-    Which of equal elements is the maximum, and gets the gradient, is for the device to say. None for other functions.
+    The device chooses which of equal elements is the maximum and gets the gradient. None for other functions.
     """
     if name not in _TIED or source.shape != gradient.shape or not source.numel():
         return None
@@ -143,12 +143,12 @@ def sums_of_ties(name: str, source: Tensor, gradient: Tensor) -> Tensor | None:
 
 
 def _axes(pool: str) -> int:
-    """Returns how many axes a pool has."""
+    """Returns the number of a pool's axes."""
     return int(pool[pool.index("d", pool.index("pool")) - 1])
 
 
 def _are_possible(name: str, indices: Tensor, size: int, axis: int) -> bool:
-    """Says whether the indices are within the axis and, where each element has one, none is there twice."""
+    """Returns whether the indices are within the axis and, if each element has one, are distinct."""
     if not indices.numel():
         return True
     if indices.min() < 0 or indices.max() >= size:
@@ -159,7 +159,7 @@ def _are_possible(name: str, indices: Tensor, size: int, axis: int) -> bool:
 
 
 def _views(name: str, source: Tensor, truth: Tensor) -> Iterator[tuple[Tensor, int]]:
-    """Yields the ways in which indices may count the elements of the source: along an axis, or in planes, or in all."""
+    """Yields the ways in which indices may count the source's elements: along an axis, in planes, or in all."""
     if name in _POOLS:
         axes = _axes(name)
         yield source.flatten(-axes), source.dim() - axes
@@ -173,7 +173,7 @@ def _views(name: str, source: Tensor, truth: Tensor) -> Iterator[tuple[Tensor, i
 
 
 def _elements(source: Tensor, indices: Tensor, axis: int) -> Tensor | None:
-    """Returns the elements of the source at the indices; None if these do not count along the axis."""
+    """Returns the elements of the source at the indices; None if these do not index the axis."""
     try:
         if source.dim() == 1:
             return source[indices]

@@ -1,4 +1,4 @@
-"""What a recorded call gives by PyTorch: in float64, as PyTorch itself computes it, and its types without numbers."""
+"""PyTorch's results of a recorded call: in float64, in PyTorch's own dtypes, and only their types."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -29,13 +29,13 @@ from aclgrad.judge.msprobe.dump import EntryError
 
 _SAME: Final[dict[torch.dtype, torch.dtype]] = {}
 _SHARES: Final = ("softmax", "softmin")
-"""Functions whose results are shares of a sum, each with an error of its own size."""
+"""Functions whose results are shares of a sum, with errors in proportion to each."""
 _DATA_DEPENDENT: Final = ("meta", "Meta", "data-independent", "data-dependent")
-"""Words of PyTorch's messages where a function needs the numbers of its arguments."""
+"""Words of PyTorch's messages if a function needs the values of its arguments."""
 
 
 class Watch(TorchDispatchMode):
-    """Counts floating-point operations of products, and notices random numbers."""
+    """Counts floating-point operations of products, and detects random numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Watch(TorchDispatchMode):
 
 
 def _has_no_dropout(function: Any, args: Sequence[Any], options: dict[str, Any]) -> bool:
-    """Says whether an operator that draws numbers for its dropout has none."""
+    """Returns whether an operator draws no numbers because its dropout is 0."""
     names = [each.name for each in function._schema.arguments]  # noqa: SLF001
     for name in ("dropout_p", "dropout", "training"):
         if name in names:
@@ -70,21 +70,21 @@ def _has_no_dropout(function: Any, args: Sequence[Any], options: dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a call does."""
+    """The properties of a call."""
 
     outputs: tuple[tuple[torch.dtype, tuple[int, ...]], ...] | None
-    """The types of its results; None if they follow from numbers."""
+    """The types of its results; None if they depend on values."""
     operations: int = 0
     is_random: bool = False
     is_pointwise: bool = False
     returns_argument: bool = False
-    """Whether the result is an argument as it is, so that nothing is computed."""
+    """Whether the result is an unchanged argument, so that nothing is computed."""
     problem: str = ""
-    """Why PyTorch refuses the call, perhaps only without numbers."""
+    """Why PyTorch refuses the call, perhaps only without values."""
 
 
 def watch(api: Api, call: Recorded, dtype: torch.dtype | None = None) -> Seen:
-    """Returns what the call does in the dtypes of its arguments, or with those of floats in another one."""
+    """Returns the properties of the call in its arguments' dtypes, or with floats in another dtype."""
 
     def without_numbers(tensor: Tensor) -> Tensor:
         own = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
@@ -99,7 +99,7 @@ def watch(api: Api, call: Recorded, dtype: torch.dtype | None = None) -> Seen:
             result = api.function(*args, **kwargs)
     except NotJudgedError:
         raise
-    except Exception as error:  # PyTorch has many for arguments, and some operators need numbers
+    except Exception as error:  # PyTorch has many errors for arguments, and some operators need values
         return Seen(None, mode.operations, mode.is_random, problem=str(error))
     outputs = tensors_of(args[0] if result is None and args else result)
     is_argument = any(outputs[0] is each for each in tensors_of((args, kwargs))) if outputs else False
@@ -108,58 +108,58 @@ def watch(api: Api, call: Recorded, dtype: torch.dtype | None = None) -> Seen:
 
 
 class Computed:
-    """The runs of one call; each is made when it is asked for first, and kept.
+    """The runs of one call, each made on first use and kept.
 
-    Making one raises NotJudgedError for a call that cannot be repeated.
+    Raises NotJudgedError if the call cannot be repeated.
     """
 
     def __init__(self, call: Recorded) -> None:
         self.call = call
         self.api, self.seen, self.first = _chosen(call)
-        """The last is what autocast has rounded the arguments to, or None."""
+        """The last one is autocast's dtype of the arguments, or None."""
         if _has_inplace(self.api.function, call):
             self.api = replace(self.api, is_in_place=True)
         if self.seen.is_random:
             self.api = _repeatable(self.api, call)
 
     def rounded_dtype(self, recorded: Tensor) -> torch.dtype:
-        """Returns the dtype that a result was rounded to: its own, or a narrower one of autocast before."""
+        """Returns the dtype to which a result was rounded: its own, or a narrower one of autocast."""
         return self.first if self.first in HALVES and self.first is not None else recorded.dtype
 
     @property
     def has_halves(self) -> bool:
-        """Whether 16 bits are among the dtypes that the call computes in."""
+        """Whether the call computes in a dtype of 16 bits."""
         return self.first in HALVES or any(
             each.dtype in HALVES for each in tensors_of((self.call.args, self.call.kwargs))
         )
 
     def has_own_sizes(self, result: Tensor, *, is_output: bool) -> bool:
-        """Says whether the error of each element of a result has the element's size: no sum has made it small."""
+        """Returns whether each element's error is in proportion to the element, because no sum has made it small."""
         if is_output and self.api.name.rpartition(".")[2] in _SHARES:
             return True
         return self.seen.is_pointwise and result.shape == self.wide.outputs[0].shape
 
     def terms_of(self, result: Tensor) -> float:
-        """Returns how many terms an element of the result is the sum of, at most and on the average."""
+        """Returns how many terms are summed in an element of the result, at most and on average."""
         sizes = [each.numel() for each in (*tensors_of((self.call.args, self.call.kwargs)), *self.wide.outputs)]
         terms = float(max(self.seen.operations / 2, *sizes, 1))
         return max(terms / max(int(result.numel()), 1), 1.0)
 
     @property
     def is_overwritten(self) -> bool:
-        """Whether the recorded argument that the call changes in place has the elements of the recorded result."""
+        """Whether the recorded argument that the call changes in place already has the result's elements."""
         arguments, output = tensors_of(self.call.args), self.call.outputs[0]
         return bool(arguments) and output is not None and torch.equal(arguments[0].detach(), output.tensor)
 
     @property
     def is_last_step_alone(self) -> bool:
-        """Whether the last step of the function returns no gradient of an argument, but of a value within."""
+        """Whether the last step of the function returns the gradient of an inner value, and not of an argument."""
         run = self.wide
         pairs = zip(run.gradients, run.owners, strict=False)
         return not self.api.is_in_place and not any(owner is not None for each, owner in pairs if each is not None)
 
     def wrong_share(self) -> str:
-        """Returns what is wrong with how much a dropout has dropped; empty if nothing is."""
+        """Returns the problem of a dropout's dropped share; empty if there is none."""
         output = self.call.outputs[0]
         assert output is not None
         probability = probability_of(*self.call.args, **self.call.kwargs)
@@ -177,12 +177,12 @@ class Computed:
 
     @cached_property
     def own(self) -> Run:
-        """The run in the dtype of the arguments, as autocast has cast them."""
+        """The run in the dtype of the arguments after autocast."""
         return self._run(Dtypes(_SAME, self.first))
 
     @cached_property
     def narrow(self) -> Run:
-        """The run in float32 of a call in float64: its errors are those of float64, but for their size."""
+        """The run in float32 of a call in float64: its errors are float64's, scaled."""
         return self._run(Dtypes(NARROW, self.first))
 
     @cached_property
@@ -201,9 +201,9 @@ class Computed:
         return run(self.api, call, absolute, function=function, number=absolute_number(name))
 
     def layouts(self) -> Iterator["Computed"]:
-        """Yields the call itself, and the same with its first argument laid out in memory as a transposed tensor.
+        """Yields the call itself, and the same with its first argument transposed in memory.
 
-        A dump has no strides, and PyTorch computes a linear layer of a transposed input in other steps.
+        A dump has no strides, and PyTorch computes a linear layer of a transposed input differently.
         """
         yield self
         if self.api.name.rpartition(".")[2] != "linear" or not self.call.args or self.call.args[0].dim() < 3:
@@ -213,7 +213,7 @@ class Computed:
         yield Computed(replace(self.call, args=(transposed, *rest)))
 
     def rounded(self, precision: str) -> Run:
-        """Returns the run in float64 of which the operands of products are rounded."""
+        """Returns the run in float64 with rounded operands of products."""
 
         @contextmanager
         def within() -> Iterator[None]:
@@ -227,14 +227,14 @@ class Computed:
             return run(self.api, self.call, dtypes)
         except NotJudgedError:
             raise
-        except Exception as error:  # PyTorch has many for arguments, and a dump may have any
+        except Exception as error:  # PyTorch has many errors for arguments
             raise NotJudgedError(f"PyTorch refuses the call: {error}") from error
 
 
 def _chosen(call: Recorded) -> tuple[Api, Seen, torch.dtype | None]:
-    """Returns the first function of the call's name that gives what the dump has, and what it does.
+    """Returns the first function of the call's name that fits the dump, and its properties.
 
-    Raises NotJudgedError if no function does.
+    Raises NotJudgedError if none does.
     """
     reasons = []
     for api in find_apis(call.entry.name.rpartition(".")[0]):
@@ -254,7 +254,7 @@ def _needs_numbers(seen: Seen) -> bool:
 
 
 def _has_inplace(function: Callable[..., Any], call: Recorded) -> bool:
-    """Says whether the argument `inplace` of a function that has one is true."""
+    """Returns whether the function has an argument `inplace` that is true."""
     try:
         arguments = inspect.signature(function).bind(*call.args, **call.kwargs).arguments
     except (TypeError, ValueError):  # builtin functions have no signature
@@ -263,10 +263,10 @@ def _has_inplace(function: Callable[..., Any], call: Recorded) -> bool:
 
 
 def _seen(api: Api, call: Recorded) -> tuple[Seen, torch.dtype | None]:
-    """Returns what the call does, and the dtype that autocast has cast its arguments to.
+    """Returns the properties of the call, and autocast's dtype of its arguments.
 
-    A dump has the arguments from before, so autocast shows in results of another dtype than the function has for them.
-    Raises NotJudgedError if the function gives something else for these arguments.
+    A dump has the arguments before autocast, so only the dtypes of results show it. Raises NotJudgedError if the
+    function's results have other types.
     """
     recorded = next((each.info for each in call.outputs if each is not None), None)
     if recorded is None:
@@ -280,7 +280,7 @@ def _seen(api: Api, call: Recorded) -> tuple[Seen, torch.dtype | None]:
     floats = [each for each in tensors_of((call.args, call.kwargs)) if each.is_floating_point() and each.dim()]
     mixes = len({each.dtype for each in floats}) > 1
     is_refused = natural is None and mixes and not _needs_numbers(seen)
-    # A product takes operands of one dtype alone, which the meta device does not ask for.
+    # A product takes operands of only one dtype, which the meta device does not check.
     is_cast = mixes and dtype in HALVES and is_product(api.name.rpartition(".")[2])
     if dtype.is_floating_point and (is_refused or is_cast or (natural is not None and natural != dtype)):
         first = dtype
@@ -294,7 +294,7 @@ def _seen(api: Api, call: Recorded) -> tuple[Seen, torch.dtype | None]:
 
 
 def _repeatable(api: Api, call: Recorded) -> Api:
-    """Returns the function that does what the random one has done; raises NotJudgedError if that is not in the dump."""
+    """Returns a function that repeats the random one; raises NotJudgedError if the dump does not show its choices."""
     name = api.name.rpartition(".")[2]
     output = call.outputs[0]
     if name not in DROPOUTS or output is None or not tensors_of(call.args):

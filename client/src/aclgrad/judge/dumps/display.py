@@ -1,4 +1,4 @@
-"""The terminal of a judgement: failed calls as they come, then coverage, the first wrong call, and APIs."""
+"""The terminal output of a judged dump: failed calls as they come, then coverage, the first wrong call, and APIs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -35,10 +35,10 @@ _Item = TypeVar("_Item")
 
 
 class Display(Screen):
-    """Shows calls that failed as they arrive, or with `verbose` all, and at the end what follows from them."""
+    """Shows failed calls, or with `verbose` all, as they arrive, and the conclusions at the end."""
 
     def each(self, items: Sequence[_Item], description: str) -> Iterator[_Item]:
-        """Yields the items, and shows with a bar how many of them are done."""
+        """Yields the items, with a progress bar."""
         with self.of(len(items)):
             self.advance(description, 0)
             for item in items:
@@ -46,7 +46,7 @@ class Display(Screen):
                 self.advance(description)
 
     def take(self, row: CallRow) -> None:
-        """Shows one call, if readers want it."""
+        """Shows one call if wanted."""
         self.advance(row.api)
         if not self._verbose and row.verdict is not Verdict.FAILED:
             return
@@ -107,7 +107,7 @@ class Display(Screen):
         if not groups:
             return
         verdicts = [each for each in (Verdict.FAILED, Verdict.NOTED) if summary.count(each)]
-        # In 80 columns there is room for all sides, or for these two.
+        # 80 columns have room for all sides, or for these two.
         more = () if summary.has_server else ("calls", "x limit")
         sides = ("training", "server", "PyTorch") if summary.has_server else ("error",)
         lines = table("API", *more[:1], *verdicts, *sides, "limit", *more[1:])
@@ -125,7 +125,7 @@ class Display(Screen):
                 self._print(escape(f"noted in {', '.join(apis)}: {note}"))
 
     def _print(self, markup: str, indent: int = 0) -> None:
-        """Prints a line; what does not fit into a terminal goes on below its beginning."""
+        """Prints a line, wrapped with a hanging indent on a terminal."""
         if self._console.is_terminal:
             self._console.print(Padding.indent(markup, indent), highlight=False)
         else:
@@ -144,7 +144,7 @@ def _figures(row: CallRow, *, has_server: bool) -> list[str]:
 
 
 def _findings(row: CallRow) -> Iterator[str]:
-    """Yields what was found about a call: its message, and each result that has its verdict."""
+    """Yields the findings about a call: its message, and each result with its verdict."""
     if row.message:
         yield row.message
     if row.inputs_are_off:

@@ -1,6 +1,6 @@
-"""torch_npu's npu_fusion_attention by PyTorch: what a card computes, in the dtype of its arguments or in float64.
+"""torch_npu's npu_fusion_attention by PyTorch, in its arguments' dtype like a card, or in float64.
 
-A card keeps sums in float32 and rounds shares and the gradients of scores to 16 bits before it multiplies; so do these.
+Like a card, these keep sums in float32, and round weights and gradients of scores to 16 bits before products.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _OTHER_MODES: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedCall:
-    """The settings of a call. `mask` is true where a key is not seen, and None in a causal mode, or without one."""
+    """The settings of a call. `mask` is true where a key is not seen, None in a causal mode or without a mask."""
 
     heads: int
     layout: str
@@ -60,7 +60,7 @@ class FusedCall:
         softmax_layout: str = "",
         sink: Tensor | None = None,
     ) -> "FusedCall":
-        """Reads the arguments of the function; raises NotJudgedError, with the reason, for what is not judged."""
+        """Reads the arguments of the function; raises NotJudgedError with the reason if they are not supported."""
         if keep_prob < 1:
             raise NotJudgedError(f"keep_prob is {keep_prob:g}, and a dump does not have what a device drops")
         if input_layout not in LAYOUTS:
@@ -89,19 +89,19 @@ class FusedCall:
         return self._heads(tensor, self.heads)
 
     def of_keys(self, query: Tensor, key: Tensor, tensor: Tensor) -> Tensor:
-        """Returns a view of the shape (B, M, T, D) of the keys, or of the values, which have as many heads."""
+        """Returns a view of the keys, or of the values with as many heads, of the shape (B, M, T, D)."""
         if not is_flat(self.layout):
             return self._heads(tensor, 0)
         size = query.shape[2] // self.heads
         return self._heads(tensor, max(key.shape[2] // max(size, 1), 1))
 
     def laid_out(self, heads: Tensor) -> Tensor:
-        """Returns what has the shape (B, N, S, D) in the call's layout."""
+        """Returns a tensor of the shape (B, N, S, D) in the call's layout."""
         found = heads.permute(*map("BNSD".index, self.layout.replace("H", "ND")))
         return found.flatten(2) if is_flat(self.layout) else found
 
     def hidden(self, rows: int, columns: int, device: torch.device) -> Tensor | None:
-        """Returns what is true where a key is not seen; None if all are."""
+        """Returns the mask that is true where a key is not seen; None if all are seen."""
         if self.mode not in _CAUSAL:
             return self.mask
         first = 1 + _CAUSAL[self.mode] * (columns - rows)
@@ -113,7 +113,7 @@ class FusedCall:
 
 
 def _check_triangle(mask: Tensor | None, mode: int) -> None:
-    """A device reads no other shape, and takes what the triangle is for what it says."""
+    """Checks that the mask is the triangle: a device reads no other shape, and assumes its values."""
     side = (TRIANGLE_SIDE, TRIANGLE_SIDE)
     is_triangle = mask is not None and mask.shape == side
     if is_triangle and mask is not None and not mask.is_meta:
@@ -124,7 +124,7 @@ def _check_triangle(mask: Tensor | None, mode: int) -> None:
 
 
 def _check_tokens(mask: Tensor, rows: int, columns: int, before: int, after: int) -> None:
-    """Tokens say once more what the mask says, or leave out nothing."""
+    """Checks that tokens repeat the mask, or leave out nothing."""
     if mask.is_meta or (before >= rows - 1 and after >= columns - 1):
         return
     distance = torch.arange(columns) - torch.arange(rows)[:, None]
@@ -134,7 +134,7 @@ def _check_tokens(mask: Tensor, rows: int, columns: int, before: int, after: int
 
 
 class _Fused(torch.autograd.Function):
-    """The result, and the largest score of each row with the sum of the others' powers."""
+    """The result, and each row's largest score and sum of exponentials."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: FusedCall) -> Any:
@@ -167,7 +167,7 @@ class _Fused(torch.autograd.Function):
 
 
 def _shares(call: FusedCall, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the shares of all keys, of rows without any key 0, and the statistics of the rows."""
+    """Returns the weights of all keys, 0 in rows without keys, and the statistics of the rows."""
     wide = torch.promote_types(query.dtype, torch.float32)
     queries, keys = call.of_query(query).to(wide), _repeated(call.of_keys(query, key, key), call.heads).to(wide)
     scores = queries @ keys.mT
@@ -191,14 +191,14 @@ def _repeated(tensor: Tensor, heads: int) -> Tensor:
 
 
 def _rounded(tensor: Tensor, like: Tensor) -> Tensor:
-    """Returns what a device multiplies, which has the dtype of its operands."""
+    """Returns a device's operand of products, rounded to the operands' dtype."""
     return tensor.to(like.dtype).to(tensor.dtype)
 
 
 def npu_fusion_attention(
     query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *args: Any, **kwargs: Any
 ) -> Any:
-    """Returns the result, both statistics, an empty tensor, and the three numbers that a dropout would have."""
+    """Returns the result, both statistics, an empty tensor, and the three numbers of an unused dropout."""
     call = FusedCall.of(query, key, value, head_num, input_layout, *args, **kwargs)
     result, most, sums = _Fused.apply(query, key, value, call)
     return result, most, sums, torch.empty(0, dtype=query.dtype, device=query.device), 0, 0, 0

@@ -1,4 +1,4 @@
-"""From a recorded call to its rows: each recorded result is within the limits of what is right, or not."""
+"""From a recorded call to its rows, by the limits of each recorded result."""
 
 import hashlib
 import time
@@ -31,13 +31,13 @@ from aclgrad.judge.msprobe.dump import EntryError
 
 _LEAST_ELEMENTS: Final = 8
 _DOUBLE_OF_SINGLE: Final = 2.0**-29
-"""The unit of float64 beside that of float32."""
+"""Ratio of float64's unit in the last place to float32's."""
 SLOW: Final = 2**28
-"""The most operations of a run in float16, for which PyTorch's kernels on a CPU are some 200 times slower."""
+"""Most operations of a run in float16, in which PyTorch's CPU kernels are about 200 times slower."""
 
 
 class _Found:
-    """What was found of one pass so far."""
+    """The findings about one pass so far."""
 
     def __init__(self, inputs: tuple[str, ...]) -> None:
         self.tensors: list[TensorRow] = []
@@ -52,7 +52,7 @@ class _Found:
         return any(each.sides[TRAINING].verdict is Verdict.FAILED for each in self.tensors)
 
     def take(self, result: Result, judge: Callable[[Result], TensorRow]) -> None:
-        """Takes what `judge` finds of the result, or the reason why it finds nothing."""
+        """Takes the finding of `judge` about the result, or the reason why there is none."""
         try:
             self.tensors.append(judge(result))
         except EntryError as reason:
@@ -63,7 +63,7 @@ class _Found:
             self._wrong.append(self._results[-1])
 
     def fail(self, message: str) -> None:
-        """Makes the first tensor one that failed."""
+        """Marks the first tensor as failed."""
         first = self.tensors[0]
         side = replace(first.sides[TRAINING], verdict=Verdict.FAILED, message=message)
         self.tensors[0] = replace(first, sides={**first.sides, TRAINING: side})
@@ -80,7 +80,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges calls. `precision` is what the operands of float32 products may be rounded to."""
+    """Judges calls. `precision` is the precision to which operands of float32 products may be rounded."""
 
     precision: str = "auto"
 
@@ -101,7 +101,7 @@ class Judge:
                 row = found.row(index, given.place, name)
             except (EntryError, NotJudgedError) as reason:
                 row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(str(reason)))
-            except Exception as error:  # one call must not end the others, whatever a dump makes PyTorch raise
+            except Exception as error:  # one call must not end the others
                 message = f"judging it raised {type(error).__name__}: {error}"
                 row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(message))
             end = time.monotonic()
@@ -154,7 +154,7 @@ class Judge:
         return best
 
     def _handed_on(self, computed: Computed, inputs: tuple[str, ...]) -> _Found:
-        """Takes gradients that are those of the output in another shape, as a last step that only reshapes returns."""
+        """Takes gradients that equal the output's in another shape, from a last step that only reshapes."""
         results = [each for each in computed.call.gradients if each is not None]
         given = {_digest(each) for each in computed.call.grad_outputs if each is not None}
         if len(results) != 1 or _digest(results[0].tensor) not in given:
@@ -175,7 +175,7 @@ class Judge:
         truth, single = at.of(computed.wide), at.of(computed.single)
         if truth is None or truth.shape != recorded.shape:
             raise EntryError(f"{result.name} is not what the function returns here")
-        if single is None:  # a cast to float32 is no step in float32
+        if single is None:  # a cast to float32 is not a computation in float32
             single = truth
         if not truth.is_floating_point() and not truth.is_complex():
             side = exact_side(recorded, truth)
@@ -188,7 +188,7 @@ class Judge:
         return _row(result, error, self._side(computed, recorded, at, truth, single))
 
     def _side(self, computed: Computed, recorded: Tensor, at: TensorIndex, truth: Tensor, single: Tensor) -> Side:
-        """Returns the finding; what widens a limit and costs another run is computed where it decides."""
+        """Returns the finding; a wider limit that costs another run is computed only if it decides."""
         dtype = computed.rounded_dtype(recorded)
         own_sizes = computed.has_own_sizes(truth, is_output=at.output is not None)
         basis = Basis(truth, single, None, computed.terms_of(truth), dtype, is_pointwise=own_sizes)
@@ -219,7 +219,7 @@ class Judge:
     def _beside_own(
         self, computed: Computed, recorded: Tensor, at: TensorIndex, truth: Tensor, limit: Tensor
     ) -> Side | None:
-        """Judges with the largest excess of PyTorch's own run in 16 bits added to the limit."""
+        """Judges with the largest excess of PyTorch's own run in 16 bits as part of the limit."""
         if recorded.dtype == torch.float16 and computed.seen.operations > SLOW:
             return None
         for each in computed.layouts():
@@ -256,7 +256,7 @@ class Judge:
         return None
 
     def _as_pooled(self, computed: Computed, recorded: Tensor, basis: Basis, limit: Tensor) -> Side | None:
-        """Judges the gradient of averages by the roundings of products in float16; a larger factor is no rounding."""
+        """Judges the gradient of averages by the rounding of products in float16; a larger factor is an error."""
         name, is_taken = computed.api.name.rpartition(".")[2], self.precision in ("auto", "float16")
         if not is_taken or name not in POOLED or basis.dtype != torch.float32 or basis.terms is None:
             return None
@@ -269,7 +269,7 @@ class Judge:
 
 
 def _among_ties(computed: Computed, recorded: Tensor, truth: Tensor, limit: Tensor) -> Side | None:
-    """Judges the gradient of a maximum by its sums over equal elements, of which a device may choose any."""
+    """Judges the gradient of a maximum by its sums over equal elements, because a device may choose any of them."""
     name, source = computed.api.name.rpartition(".")[2], tensors_of(computed.call.args)[0].detach()
     sums = [sums_of_ties(name, source, each) for each in (recorded, truth, limit)]
     if sums[0] is None or sums[1] is None or sums[2] is None:
@@ -279,7 +279,7 @@ def _among_ties(computed: Computed, recorded: Tensor, truth: Tensor, limit: Tens
 
 
 def _as_on_cards(computed: Computed, recorded: Tensor, basis: Basis, limit: Tensor) -> Side | None:
-    """Judges with the tolerance of the operator of this gradient; a factor in all elements is no rounding."""
+    """Judges with the tolerance of this gradient's operator; a factor in all elements is an error."""
     tolerance = tolerance_of(computed.api.operators, basis.dtype, basis.count)
     if tolerance is None:
         return None
@@ -297,7 +297,7 @@ def _row(result: Result, error: float | None, side: Side) -> TensorRow:
 
 
 def _digests(tensors: Sequence[Tensor]) -> tuple[str, ...]:
-    """Returns the digests; those of small and constant tensors, which are often equal by chance, are empty."""
+    """Returns the digests, empty for small and constant tensors, which are often equal by chance."""
     return tuple(
         _digest(each) if each.numel() >= _LEAST_ELEMENTS and not _is_constant(each) else "" for each in tensors
     )
@@ -309,6 +309,6 @@ def _is_constant(tensor: Tensor) -> bool:
 
 
 def _digest(tensor: Tensor) -> str:
-    """Returns what tells the elements from others, in whatever shape they are."""
+    """Returns the digest of the elements, independent of their shape."""
     elements = tensor.detach().contiguous().flatten().view(torch.uint8)
     return hashlib.blake2b(memoryview(elements.numpy()), digest_size=8).hexdigest()

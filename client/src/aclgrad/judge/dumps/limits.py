@@ -1,8 +1,9 @@
-"""How far a recorded result may be from what is right, for any function of PyTorch, and how far it is.
+"""The limits of a recorded result's error, for any function of PyTorch, and the error.
 
-The limit of an element is ten times the largest error that PyTorch's own float32 kernels make in the tensor (msprobe's
-limit for the largest relative error), and what sums and roundings in another order make: 2^-24 sqrt(K) times the sum
-of K |terms|, or four units in the last place of the larger of result and term; and one rounding of a result of 16 bits.
+The limit of an element is the sum of: ten times the largest error of PyTorch's own float32 kernels in the tensor
+(msprobe's limit for the largest relative error); the effect of another order of sums and roundings, 2^-24 sqrt(K) times
+the sum of K |terms|, or four units in the last place of the larger of result and term; and one rounding of a result in
+16 bits.
 """
 
 import math
@@ -23,25 +24,25 @@ from aclgrad.products import Product
 _OF_PYTORCH: Final = 10.0
 _UNITS: Final = 4.0
 _ROUNDINGS: Final = {torch.bfloat16: (2.0**-8, 2.0**-134), torch.float16: (2.0**-11, 2.0**-25)}
-"""One rounding of a result, and of one that is nearly 0."""
+"""One rounding of a result, and of a result near 0."""
 PRODUCT: Final = Product.ATLAS_A2
-"""The product whose kernels a limit is of: a dump does not name its own."""
+"""The product whose kernels give a limit, because a dump does not name its own."""
 _DOUBLE: Final = (torch.float64, torch.complex128)
 _NORMAL: Final = 1e-30
 """Smaller numbers have fewer bits in float32."""
 _FLUSHED: Final = torch.finfo(torch.float32).tiny
-"""Cards take numbers below for 0."""
+"""Cards flush smaller numbers to 0."""
 _SHOWN: Final = 5
 _LIMIT: Final = 5
-"""The digit of an error as large as its limit."""
+"""The digit of an error that equals its limit."""
 _HIGHEST: Final = 9
 _SCATTER: Final = 1e-4
-"""How far elements may be from a common factor, squared and beside their squares."""
+"""Allowed distance of elements from a common factor, as the ratio of squares."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """What the limits of one tensor follow from."""
+    """The basis of one tensor's limits."""
 
     truth: Tensor
     single: Tensor
@@ -51,16 +52,16 @@ class Basis:
     count: float
     """The number of terms of each sum."""
     dtype: torch.dtype
-    """The dtype that the result is rounded to."""
+    """The dtype to which the result is rounded."""
     error: float | None = None
-    """The largest error of `single`, if it is not that beside `truth`."""
+    """The largest error of `single`, if it is not its distance from `truth`."""
     is_pointwise: bool = False
-    """Whether an element follows from one element of each argument alone, so that its error has its own size."""
+    """Whether an element depends on only one element of each argument, so that its error is in proportion to it."""
 
 
 def limit_of(basis: Basis) -> Tensor:
     """Returns the limit of each element in float64, which is finite."""
-    # What is infinite has to be so, and has no limit.
+    # Infinite elements have to be equal, and have no limit.
     magnitude = _finite(basis.truth.abs())
     terms = (
         magnitude if basis.terms is None else torch.maximum(_finite(basis.terms.abs()).to(magnitude.dtype), magnitude)
@@ -75,7 +76,7 @@ def limit_of(basis: Basis) -> Tensor:
 
 
 def _error_of(basis: Basis, magnitude: Tensor) -> Tensor | float:
-    """Returns the largest error of PyTorch's run; of a pointwise function, for each element not more than its share."""
+    """Returns the largest error of PyTorch's run; for a pointwise function, in proportion to each element."""
     largest = largest_error(basis.single, basis.truth) if basis.error is None else basis.error
     if not basis.is_pointwise or basis.error is not None:
         return largest
@@ -84,29 +85,29 @@ def _error_of(basis: Basis, magnitude: Tensor) -> Tensor | float:
 
 
 def errors_of(found: Tensor, truth: Tensor) -> Tensor:
-    """Returns |found - truth| in float64: 0 for equal infinities and for NaN where NaN is right."""
+    """Returns |found - truth| in float64, 0 for equal infinities and for right NaN."""
     wide = found.to(truth.dtype)
     error = (wide - truth).abs()
     return torch.where((wide == truth) | (wide.isnan() & truth.isnan()), 0.0, error)
 
 
 def largest_error(found: Tensor, truth: Tensor, limit: Tensor | float = 0.0) -> float:
-    """Returns the largest error beyond a limit, among the elements that are finite on both sides; 0 at least."""
+    """Returns the largest excess over a limit among elements that are finite on both sides; at least 0."""
     beyond = _finite(errors_of(found, truth) - limit).clamp(min=0.0)
     return float(beyond.max()) if beyond.numel() else 0.0
 
 
 def limit_of_cards(truth: Tensor, tolerance: Tolerance) -> Tensor:
-    """Returns the limit by what the kernels of cards are known to do: the tolerance of an operator here."""
+    """Returns the limit by our operator's tolerance, which is known to fit cards' kernels."""
     magnitude = truth.abs()
     largest = float(_finite(magnitude).max()) if magnitude.numel() else 0.0
     return tolerance.relative * magnitude + tolerance.of_largest * largest
 
 
 def tolerance_of(operators: tuple[str, ...], dtype: torch.dtype, terms: float) -> Tolerance | None:
-    """Returns the largest tolerance that these operators have for the dtype, or None if they have no such dtype.
+    """Returns the largest tolerance of these operators for the dtype, or None if they do not take it.
 
-    It is that of the operator's first sample call with the dtype, and of sums of so many terms.
+    It is the tolerance of the operator's first sample call with the dtype, for sums of this many terms.
     """
     name = str(dtype).removeprefix("torch.")
     calls = (
@@ -123,8 +124,8 @@ def _finite(values: Tensor) -> Tensor:
 def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side:
     """Returns the finding about a result of any dtype: passed if each element is within its limit.
 
-    What overflows in the dtype of the result, or in PyTorch's own run (`single`), may be infinite, with its own sign,
-    and what is no number in that run may be none.
+    Elements that overflow in the result's dtype, or in PyTorch's own run (`single`), may be infinite with the right
+    sign, and elements that are NaN in that run may be NaN.
     """
     if found.shape != truth.shape:
         shapes = f"{tuple(found.shape)} instead of {tuple(truth.shape)}"
@@ -152,7 +153,7 @@ def side_of(found: Tensor, truth: Tensor, limit: Tensor, single: Tensor) -> Side
 
 
 def exact_side(found: Tensor, truth: Tensor) -> Side:
-    """Returns the finding about integers and truth values, which have to be equal."""
+    """Returns the finding about integers and truth values, which must be equal."""
     if found.shape != truth.shape:
         return Side(Verdict.FAILED, f"its shape is {tuple(found.shape)} instead of {tuple(truth.shape)}", None)
     wrong = found != truth.to(found.dtype)
@@ -167,12 +168,12 @@ def exact_side(found: Tensor, truth: Tensor) -> Side:
 
 
 def _largest(dtype: torch.dtype) -> float:
-    """Returns what is infinite when rounded to the dtype."""
+    """Returns which elements are infinite when rounded to the dtype."""
     return torch.finfo(dtype).max if dtype.is_floating_point or dtype.is_complex else math.inf
 
 
 def _may_overflow(found: Tensor, truth: Tensor, single: Tensor) -> Tensor:
-    """Returns which elements are rightly infinite, or no number, where the truth is finite."""
+    """Returns which elements may be infinite or NaN although the truth is finite."""
     overflows = ~single.isfinite() | (truth.abs() > _largest(found.dtype))
     if found.is_complex():
         return overflows & ~found.isfinite() & truth.isfinite()
@@ -181,7 +182,7 @@ def _may_overflow(found: Tensor, truth: Tensor, single: Tensor) -> Tensor:
 
 
 def factor_of(found: Tensor, truth: Tensor) -> float | None:
-    """Returns the factor other than 1 that all elements have in common, or None if they have none."""
+    """Returns the common factor of all elements if it is not 1, or None."""
     wide, right = found.to(truth.dtype).flatten(), truth.flatten()
     square = float((right.abs() ** 2).sum())
     if not math.isfinite(square) or not square or not bool(wide.isfinite().all()):

@@ -32,7 +32,7 @@ def _npu_dropout(self: Tensor, p: float) -> tuple[Tensor, Tensor]:
 
 
 def _npu_dropout_backward(grad_output: Tensor, mask: Tensor, p: float) -> Tensor:
-    """Returns the elements whose bit is 1, scaled; cards round the share of what is kept to the dtype."""
+    """Returns the elements whose bit is 1, scaled; cards round the kept share to the dtype."""
     if p in (0, 1):
         return grad_output * (1 - p)
     return grad_output * unpacked(mask, grad_output) / float(torch.tensor(1 - p, dtype=grad_output.dtype))
@@ -52,7 +52,7 @@ def _npu_cross_entropy_loss(
     lse_square_scale_for_zloss: float = 0.0,
     return_zloss: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the loss and the logarithms of the shares; what else there is belongs to a loss that cards lack."""
+    """Returns the loss and the log probabilities; other results belong to a loss that cards lack."""
     weight = None if weight is None else weight.to(input.dtype)
     loss = functional.cross_entropy(
         input, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
@@ -125,7 +125,7 @@ CONVOLUTIONS: Final[Mapping[str, Callable[..., Tensor]]] = {
     **dict.fromkeys(("NPU.npu_conv2d", "NPU.npu_conv3d", "NPU.npu_convolution"), _npu_convolution),
     **dict.fromkeys(("NPU.npu_conv_transpose2d", "NPU.npu_convolution_transpose"), _npu_convolution_transpose),
 }
-"""Those of torch_npu, which may `convolve` by another function than PyTorch's."""
+"""Functions of torch_npu; `convolve` may be another function than PyTorch's."""
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     **CONVOLUTIONS,
     "NPU._npu_dropout": _npu_dropout,
@@ -143,4 +143,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "NPU.npu_silu": functional.silu,
     "NPU.npu_swiglu": _npu_swiglu,
 }
-"""By msprobe's names."""
+"""Functions by msprobe's names."""

@@ -1,6 +1,6 @@
 """Functions that are sums of products: the sums of their |terms|, and their results with rounded operands.
 
-The gradients of such a function are sums of products too, so its backward pass of absolute values gives the sums of
+The gradients of such a function are also sums of products, so its backward pass of absolute values gives the sums of
 their |terms|. Cards round float32 operands to HF32, or to float16. Convolutions of float32 are HF32 by default on the
 Atlas A2 and later, and products are float16 on the 310P and the 910A (torch_npu's allow_hf32 and cubeMathType). Sums
 stay float32. The 310P and the 910A also spread the gradients of averages by products.
@@ -43,11 +43,11 @@ _DIFFERENCES: Final[Mapping[str, Callable[..., Any]]] = {
     "__rsub__": lambda input, other: other + input,
     "rsub": lambda input, other, alpha=1: other + alpha * input,
 }
-"""The function of the terms of a difference is a sum."""
+"""Sums the terms of a difference."""
 
 
 def _of_rows(input: Tensor, axis: int) -> Tensor:
-    """Returns what a logarithm of a share is the difference of: the element, and the largest of its row."""
+    """Returns the terms of a log probability: the element, and the largest of its row."""
     return input.abs() + input.abs().amax(axis, keepdim=True) if input.numel() else input.abs()
 
 
@@ -60,7 +60,7 @@ def _logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 
 
 def _cross_entropy(input: Tensor, target: Tensor, *args: Any, **options: Any) -> Tensor:
-    """Returns twice the largest logit, for each loss, or for the sum of all."""
+    """Returns twice the largest logit, for each loss or for the sum of all."""
     loss = functional.cross_entropy(input, target, *args, **options)
     reduction = next((each for each in (*args, options.get("reduction")) if isinstance(each, str)), "mean")
     count = input.numel() / input.shape[min(1, input.dim() - 1)] if reduction == "sum" and input.numel() else 1
@@ -71,7 +71,7 @@ def _kl_div(input: Tensor, target: Tensor, *args: Any, **options: Any) -> Tensor
     log_target = options.get("log_target", False)
     weights = target.exp() if log_target else target
     logarithms = target if log_target else target.clamp(min=1e-300).log()
-    # A divergence of 0 from e^-x is x: so the loss function itself adds up the terms.
+    # A divergence of 0 from e^-x is x, so the loss function itself sums the terms.
     terms = weights * (input.abs() + logarithms.abs())
     reduced = {name: each for name, each in options.items() if name != "log_target"}
     return functional.kl_div(-terms, torch.ones_like(terms), *args, **reduced)
@@ -83,17 +83,17 @@ TERMS_OF_OUTPUTS: Final[Mapping[str, Callable[..., Any]]] = {
     "cross_entropy": _cross_entropy,
     "kl_div": _kl_div,
 }
-"""Functions whose results are small differences of larger terms, with these."""
+"""Functions whose results are small differences of larger terms, with functions of these terms."""
 
 
 def _base(name: str) -> str:
-    """Returns the name of the function that is not in place, and PyTorch's for one of torch_npu."""
+    """Returns the name of the out-of-place function, and PyTorch's name for torch_npu's."""
     own = name.removeprefix("npu_")
     return own if own.startswith("__") else own.rstrip("_")
 
 
 def function_of_terms(name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Returns the function that gives the sums of |terms| of the one of this name; None if it is unknown."""
+    """Returns the function for the sums of |terms| of the function of this name; None if unknown."""
     base = _base(name)
     if base in _DIFFERENCES:
         return _DIFFERENCES[base]
@@ -104,7 +104,7 @@ _KNOWN: Final = frozenset((*_PRODUCTS, *_SUMS, *_ARITHMETIC))
 
 
 def is_product(name: str) -> bool:
-    """Says whether a card may round the operands of this function: a convolution, a product or an attention."""
+    """Returns whether a card may round the operands of this function: a convolution, a product or an attention."""
     return _base(name) in _ROUNDED
 
 
@@ -114,14 +114,14 @@ _ROUNDED: Final = frozenset(
 
 
 def absolute_number(name: str) -> Callable[[Any], Any]:
-    """Returns what becomes of the plain numbers among the arguments: those of arithmetic are terms too."""
+    """Returns how plain numbers among the arguments change: those of arithmetic are terms, too."""
     base = _base(name)
     return abs if base in _ARITHMETIC or base in _DIFFERENCES else lambda number: number
 
 
 aten: Final = torch.ops.aten
 _HF32_BITS: Final = 12
-"""The bits of float32's mantissa that HF32 lacks: it has 11 of 23, and rounds to the nearest, ties to even."""
+"""The bits of float32's mantissa that HF32 lacks: it has 11 of 23, rounded to nearest, ties to even."""
 
 
 def to_hf32(tensor: Tensor) -> Tensor:
@@ -145,9 +145,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "float16": "as in float16: the 310P and the 910A have no other products",
 }
 POOLED: Final = frozenset({"avg_pool2d", "adaptive_avg_pool2d"})
-"""Functions whose gradient is a convolution, or a product with a matrix for each axis, on the 310P and the 910A."""
+"""Functions whose gradient on the 310P and the 910A is a convolution, or a product with a matrix for each axis."""
 OF_TERMS: Final = (1 + FLOAT16.unit) ** 3 - 1
-"""How wrong a term of it may be: a convolution rounds value, weight and sum, matrices the value and two sums."""
+"""The error of a term: a convolution rounds value, weight and sum, matrices the value and two sums."""
 _OPERANDS: Final[Mapping[Any, tuple[int, ...]]] = {
     aten.mm.default: (0, 1),
     aten.bmm.default: (0, 1),
@@ -161,11 +161,11 @@ _OPERANDS: Final[Mapping[Any, tuple[int, ...]]] = {
     aten.convolution.default: (0, 1),
     aten._convolution.default: (0, 1),  # noqa: SLF001
 }
-"""The products among PyTorch's operators, and which of their arguments are operands."""
+"""The products among PyTorch's operators, and the positions of their operands."""
 
 
 class RoundedProducts(TorchDispatchMode):
-    """Within the block, the operands of products are rounded, in forward and backward passes."""
+    """Rounds the operands of products within the block, in forward and backward passes."""
 
     def __init__(self, rounding: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class RoundedProducts(TorchDispatchMode):
         return function(*rounded, **options)
 
     def _convolution_backward(self, gradient: Tensor, input: Tensor, weight: Tensor, *rest: Any) -> Any:
-        """Rounds the operands of both products; the gradient of the bias is a sum, and no product."""
+        """Rounds the operands of both products; the gradient of the bias is a sum."""
         *settings, mask = rest
         rounded = map(self._rounding, (gradient, input, weight))
         of_products = aten.convolution_backward.default(*rounded, *settings, [*mask[:2], False])

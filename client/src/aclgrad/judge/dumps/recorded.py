@@ -1,4 +1,4 @@
-"""The calls of a dump in the order of execution: their arguments, and what training recorded of their results."""
+"""The calls of a dump in the order of execution: their arguments, and their recorded results."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,14 +28,14 @@ from aclgrad.judge.msprobe.dump import (
 from aclgrad.judge.msprobe.values import built_arguments, load_tensor, with_gradient
 
 CASTS: Final = ("to", "type")
-"""Functions whose dtype msprobe leaves out where it is no keyword."""
+"""Functions whose dtype msprobe omits unless it is a keyword argument."""
 MAX_BYTES = 2**30
-"""What the tensors of one call may take together; its runs take about ten times as much."""
+"""The most bytes of one call's tensors; its runs take about ten times as much."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A tensor that training recorded as a result; its file is read when it is judged."""
+    """A recorded result; its file is read when it is judged."""
 
     name: str
     info: TensorInfo
@@ -43,25 +43,25 @@ class Result:
 
     @cached_property
     def tensor(self) -> Tensor:
-        """Raises EntryError for a file that is missing or not as the dump tells."""
+        """Raises EntryError if the file is missing or not as the dump describes it."""
         return _load(self.info, self.folder)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
-    """A call with tensors of the CPU. Those that needed a gradient require one."""
+    """A call with CPU tensors. Those that needed a gradient require one."""
 
     entry: Entry
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     outputs: tuple[Result | None, ...]
-    """The tensors of the forward pass, those of nested lists in their order; None if the dump does not tell."""
+    """The tensors of the forward pass's result, nested lists flattened; None if the dump lacks them."""
     grad_outputs: tuple[Tensor | None, ...]
-    """The gradients that the last step of the function was given."""
+    """The gradients given to the last step of the function."""
     gradients: tuple[Result | None, ...]
-    """The gradients that it returned; None for what needed none."""
+    """The gradients that it returned; None if not needed."""
     backward_fault: str
-    """Why the backward pass cannot be repeated, if it cannot."""
+    """Why the backward pass cannot be repeated, or empty."""
 
     @classmethod
     def of(cls, entry: Entry, folder: Path) -> "Recorded":
@@ -79,7 +79,7 @@ class Recorded:
 
     @classmethod
     def of_values(cls, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], folder: Path) -> "Recorded":
-        """Returns the forward pass alone, with these arguments; the files of its results need not be there."""
+        """Returns the forward pass alone, with these arguments; files of its results may be missing."""
         outputs = tuple(_results(entry.outputs, "output", folder))
         return cls(entry, args, kwargs, outputs, (), (), "its forward pass alone")
 
@@ -89,7 +89,7 @@ class Recorded:
 
 
 def tensors_of(value: Any) -> list[Tensor]:
-    """Returns the tensors of a value, those of lists, tuples and dictionaries in their order."""
+    """Returns the tensors of a value, of lists, tuples and dictionaries in order."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, dict):
@@ -98,7 +98,7 @@ def tensors_of(value: Any) -> list[Tensor]:
 
 
 def nested(change: Callable[[Any], Any], value: Any) -> Any:
-    """Returns the value with a change of all that is in its lists, tuples and dictionaries, or of itself."""
+    """Returns the value with all items of its lists, tuples and dictionaries, or itself, changed."""
     if isinstance(value, dict):
         return {name: nested(change, each) for name, each in value.items()}
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
@@ -107,12 +107,12 @@ def nested(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """Returns the value with other tensors in the place of its own."""
+    """Returns the value with other tensors."""
     return nested(lambda each: change(each) if isinstance(each, Tensor) else each, value)
 
 
 def _with_dtype(entry: Entry) -> Entry:
-    """Returns a cast with its dtype, which msprobe leaves out where it is no keyword."""
+    """Returns a cast with its dtype, which msprobe omits unless it is a keyword argument."""
     output = entry.outputs[0] if entry.outputs else None
     if {} not in entry.args or not isinstance(output, dict) or not is_tensor(output):
         return entry
@@ -169,13 +169,13 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A dump, and which of its calls are wanted."""
+    """A dump, and its wanted calls."""
 
     dump: Dump
     place: str
     apis: frozenset[str]
     indices: dict[str, int]
-    """The places of all entries, by their names."""
+    """The positions of all entries by name."""
     entries: dict[str, Entry]
     """The calls of functions, by their names without a pass."""
 
@@ -195,18 +195,18 @@ class Source:
         return source
 
     def recorded(self, name: str) -> Recorded:
-        """Returns the call of this name, "Functional.linear.3"; raises EntryError for one that is broken."""
+        """Returns the call of this name, "Functional.linear.3"; raises EntryError if it is broken."""
         return Recorded.of(self.entries[name], self.dump.tensor_folder)
 
     def names(self) -> Iterator[str]:
-        """Yields the names of the wanted entries. Where functions are dumped, modules only repeat them."""
+        """Yields the names of the wanted entries, without modules that only repeat dumped functions."""
         for name in self.dump.data:
             is_repeated = self.dump.level == "mix" and name.startswith("Module.")
             if not is_repeated and (not self.apis or _names(name) & self.apis):
                 yield name
 
     def calls(self, done: Collection[str] = ()) -> Iterator[Given | CallRow]:
-        """Yields the wanted calls without those that are done, and a row for each entry that is no call."""
+        """Yields the wanted calls that are not done, and a row for each entry that is not a call."""
         for name in self.names():
             own, backward = _call_of(name), _backward_of(name)
             entry = self.entries.get(own) or module_entry(self.dump, _forward_of(name))
@@ -223,13 +223,13 @@ class Source:
 
 
 def _names(name: str) -> set[str]:
-    """Returns what an entry may be called by those who want it."""
+    """Returns the names by which an entry may be wanted."""
     api = CallRow(0, "", name, Verdict.SKIPPED, "").api
     return {_call_of(name), api, api.rpartition(".")[2]}
 
 
 def _call_of(name: str) -> str:
-    """Returns the name of the call that an entry is a pass of."""
+    """Returns the name of an entry's call."""
     module = ModuleName.of(name)
     if module:
         return f"Module.{module.path}.{module.kind}.{module.number}"
@@ -247,7 +247,7 @@ def _backward_of(name: str) -> str:
 
 
 def _reason(name: str, own: str) -> str:
-    """Returns why an entry is no call that can be judged."""
+    """Returns why an entry cannot be judged."""
     if (module := ModuleName.of(name)) is not None:
         return module.reason
     try:

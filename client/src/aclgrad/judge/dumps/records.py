@@ -1,4 +1,4 @@
-"""What was found about the calls of a dump: a row for each forward or backward pass, in rows.jsonl and in reports."""
+"""Findings about the calls of a dump: a row for each forward or backward pass, in rows.jsonl and in reports."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple, Self
 from aclgrad.judge.findings.rows import Element, Verdict
 
 TRAINING: Final = "training"
-"""What the dump has recorded."""
+"""The recorded side."""
 SERVER: Final = "server"
-"""What a server computes now from the same inputs."""
+"""The side that a server computes from the same inputs."""
 ARRIVES_OTHERWISE: Final = "another gradient arrives"
 LAST_STEP: Final = "the dump has only the last step of this function's backward pass"
 NOT_RECORDED: Final = "training is not judged"
 _LONGEST_REASON: Final = 300
-"""In characters."""
+"""Most characters."""
 PICTURE_SIDE: Final = 24
 """The most rows and columns of a picture."""
 
@@ -25,19 +25,19 @@ Picture = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One computation of a tensor beside what is right. Errors are absolute; one that is not finite is None."""
+    """One computation of a tensor, compared with the truth. Errors are absolute; None means not finite."""
 
     verdict: Verdict
     message: str = ""
     error: float | None = 0.0
-    """The error of the element that takes most of its limit."""
+    """The error of the element with the largest share of its limit."""
     limit: float = 0.0
-    """What is allowed there."""
+    """The limit there."""
     outside: int = 0
-    """How many elements are further off than their limits."""
+    """The number of elements beyond their limits."""
     worst: tuple[Element, ...] = ()
     picture: Picture = ()
-    """Of a side that failed, with the tensor as rows and columns: its last axis, and all others together."""
+    """The picture of a failed side, with the tensor as rows and columns: its last axis, and all others together."""
 
     @property
     def of_limit(self) -> float:
@@ -51,7 +51,7 @@ class Side:
         more = {
             "message": self.message,
             "outside": self.outside,
-            # JSON has no numbers that are not finite.
+            # JSON has only finite numbers.
             "worst": [[each.index, repr(each.computed), repr(each.expected)] for each in self.worst],
             "picture": self.picture,
         }
@@ -83,9 +83,9 @@ class TensorRow:
     """The largest error of PyTorch's own run in the call's dtype; None without one."""
     sides: Mapping[str, Side]
     argument: int | None = None
-    """Of a gradient: the place of its tensor among the tensors of the arguments, if it is that of one."""
+    """For a gradient: the position of its tensor among the arguments' tensors, if it has one."""
     result: int | None = None
-    """Of a result of the forward pass: its place among the tensors that the function returns."""
+    """For a result of the forward pass: its position among the returned tensors."""
 
     @property
     def elements(self) -> int:
@@ -105,12 +105,12 @@ class TensorRow:
 
 
 class Digests(NamedTuple):
-    """What tells the values of tensors from others; empty for small tensors, which are often equal by chance."""
+    """Digests of tensors' values; empty for small tensors, which are often equal by chance."""
 
     inputs: tuple[str, ...] = ()
-    """The tensors among the arguments and, of a backward pass, the gradients that it was given."""
+    """The tensors among the arguments, and for a backward pass, the gradients given to it."""
     wrong: tuple[str, ...] = ()
-    """The results that are wrong."""
+    """The wrong results."""
     outputs: tuple[str, ...] = ()
     """The results of a forward pass."""
 
@@ -120,23 +120,23 @@ _NO_DIGESTS: Final = Digests()
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A forward or backward pass of one call, which is one entry of a dump."""
+    """A forward or backward pass of one call: one entry of a dump."""
 
     index: int
-    """The place of the entry in its dump, which is the order of execution."""
+    """The position of the entry in its dump, in the order of execution."""
     place: str
-    """Which dump: "step0/rank0", or empty if there is one."""
+    """The dump: "step0/rank0", or empty if there is only one."""
     name: str
-    """The entry's own, for example "Functional.conv2d.3.backward"."""
+    """The entry's name, for example "Functional.conv2d.3.backward"."""
     verdict: Verdict
     """The worst of all sides of its tensors; SKIPPED if nothing was judged."""
     message: str
-    """Why it was not judged, or what was noted."""
+    """Why it was not judged, or a note."""
     tensors: tuple[TensorRow, ...] = ()
     inputs_are_off: bool = False
     """Whether one of its inputs is a wrong result of an earlier call."""
     unserved: str = ""
-    """Why a server has not computed this pass; empty if it has, or if no server was asked."""
+    """Why a server has not computed this pass; empty if it has, or without a server."""
     digests: Digests = _NO_DIGESTS
     seconds: float = 0.0
 
@@ -153,16 +153,16 @@ class CallRow:
 
     @property
     def kind(self) -> str:
-        """Which pass it is: "forward" or "backward"."""
+        """The pass: "forward" or "backward"."""
         return "backward" if self.is_backward else "forward"
 
     def has(self, side: str) -> bool:
-        """Says whether this side of one of its tensors was judged."""
+        """Returns whether this side of one of its tensors was judged."""
         return any(side in each.sides for each in self.tensors)
 
     @property
     def worst(self) -> tuple[TensorRow, str, Side] | None:
-        """The tensor and the side with the largest error of its limit, of those that have the row's verdict."""
+        """The tensor and the side with the largest share of its limit, among those with the row's verdict."""
         found = [
             (tensor, name, side)
             for tensor in self.tensors
@@ -177,7 +177,7 @@ class CallRow:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Raises KeyError, TypeError or ValueError for an object that is not a row."""
+        """Raises KeyError, TypeError or ValueError if the object is not a row."""
         return cls(
             int(fields["index"]),
             str(fields["place"]),
@@ -193,7 +193,7 @@ class CallRow:
 
 
 def is_forward(name: str) -> bool:
-    """Says whether an entry of a dump is a forward pass; the numbers of modules follow at the end."""
+    """Returns whether an entry of a dump is a forward pass; names of modules end with a number."""
     return name.endswith(".forward") or ".forward." in name
 
 
@@ -204,6 +204,6 @@ def in_order(rows: Sequence[CallRow]) -> list[CallRow]:
 
 
 def line_of(text: str) -> str:
-    """Returns one line of a terminal: a reason may quote whatever a dump has."""
+    """Returns one line for a terminal: a reason may quote anything from a dump."""
     line = " ".join(text.split())[:_LONGEST_REASON]
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)

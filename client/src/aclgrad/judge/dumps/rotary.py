@@ -8,11 +8,11 @@ from torch import Tensor
 from aclgrad.judge.dumps.choices import NotJudgedError
 
 _MODES: Final = ("half", "interleave")
-"""By the number that the operator has for each."""
+"""Modes by the operator's numbers."""
 
 
 def mode_of(rotary_mode: str = "half", rotate: Tensor | None = None) -> int:
-    """Returns the operator's number of a mode; raises NotJudgedError for those of a 950 alone."""
+    """Returns the operator's number of a mode; raises NotJudgedError for modes that only a 950 has."""
     if rotate is not None:
         raise NotJudgedError("it rotates by a matrix of its own")
     if rotary_mode not in _MODES:
@@ -21,7 +21,7 @@ def mode_of(rotary_mode: str = "half", rotate: Tensor | None = None) -> int:
 
 
 class _Rotated(torch.autograd.Function):
-    """Computes in float32 at least, and rounds each result once, as a card."""
+    """Computes in float32 or wider, and rounds each result once, like a card."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, r1: Tensor, r2: Tensor, mode: int) -> Tensor:

@@ -1,8 +1,8 @@
 """Runs of a recorded call by PyTorch, in float64 and other dtypes, with the gradients that its last step returns.
 
-msprobe hooks the autograd node that made the call's first output: what it records of the backward pass is what this
-node is given and returns. For most functions that is the whole backward pass; a run reads the same node. A dump names
-no node, and on the device that made it, the last step of a function may be another than here.
+msprobe hooks the autograd node that made the call's first output, and records its inputs and results in the backward
+pass. For most functions that is the whole backward pass; a run reads the same node. A dump does not name nodes, and on
+the device that made it, the last step of a function may differ from PyTorch's here.
 """
 
 import importlib
@@ -35,16 +35,15 @@ _MEMORY: Final = Path("/proc/meminfo")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What a call gives in one dtype. Tensors are detached."""
+    """The results of a call in one dtype. Tensors are detached."""
 
     outputs: tuple[Tensor, ...]
     gradients: tuple[Tensor | None, ...] = ()
-    """What the last step returns, in the order of its own inputs."""
+    """The gradients that the last step returns, in the order of its inputs."""
     owners: tuple[int | None, ...] = ()
-    """For each of them the index among the tensors of the arguments that it is the gradient of; None for a value within
-    the function."""
+    """For each of them, the index of its tensor among the arguments' tensors; None for an inner value."""
     of_arguments: tuple[Tensor | None, ...] = ()
-    """The gradients of all tensors among the arguments; None for what needs none."""
+    """The gradients of all tensors among the arguments; None if not needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,9 @@ class Dtypes:
 
     of: dict[torch.dtype, torch.dtype]
     first: torch.dtype | None = None
-    """What tensors are rounded to before, as autocast has done it."""
+    """The dtype to which autocast has rounded tensors first."""
     after: Cast = lambda each: each
-    """What is done with floats at last."""
+    """A final change of floats."""
 
     def tensor(self, tensor: Tensor) -> Tensor:
         if self.first is not None and tensor.is_floating_point():
@@ -76,9 +75,9 @@ def run(
     within: Callable[[], AbstractContextManager[Any]] = nullcontext,
     number: Callable[[Any], Any] = lambda each: each,
 ) -> Run:
-    """Returns what the call gives; raises whatever PyTorch raises.
+    """Returns the results of the call; raises PyTorch's errors.
 
-    `within` makes the context of both passes, and `number` changes the arguments that are plain numbers.
+    `within` makes the context of both passes, and `number` changes plain numbers among the arguments.
     """
     leaves: list[Tensor] = []
     indices: list[int] = []
@@ -89,7 +88,7 @@ def run(
         count += 1
         leaf = dtypes.tensor(tensor.detach())
         if wants and tensor.requires_grad and (leaf.is_floating_point() or leaf.is_complex()):
-            # A new one, if the cast has returned its own argument.
+            # A new tensor if the cast returned its argument.
             leaf = leaf.detach().requires_grad_()
             leaves.append(leaf)
             indices.append(count - 1)
@@ -141,7 +140,7 @@ def _backward(outputs: Sequence[Tensor], leaves: Sequence[Tensor], grad_outputs:
 
 
 def _variable(step: Any) -> Tensor | None:
-    """Returns the leaf that a step gives its gradient to, or None if it is no leaf's."""
+    """Returns the leaf that gets a step's gradient, or None."""
     # A call in place changes a copy of its argument.
     if type(step).__name__ == "CloneBackward0":
         ((step, _),) = step.next_functions
@@ -156,15 +155,15 @@ def _given(output: Tensor, grad_outputs: Sequence[Tensor | None]) -> Tensor | No
 
 @dataclass(frozen=True, slots=True)
 class TensorIndex:
-    """Which tensor of a run: an output, or a gradient that its last step returns, or the gradient of an argument."""
+    """A tensor of a run: an output, a gradient that its last step returns, or an argument's gradient."""
 
     output: int | None = None
     gradient: int | None = None
     argument: int | None = None
-    """Counting the tensors among the arguments."""
+    """Counts the tensors among the arguments."""
 
     def of(self, run: Run) -> Tensor | None:
-        """Returns the tensor, or None if the run has none there."""
+        """Returns the tensor, or None if the run lacks it."""
         if self.output is not None:
             return _at(run.outputs, self.output)
         if self.gradient is not None:
@@ -172,7 +171,7 @@ class TensorIndex:
         return None if self.argument is None else _at(run.of_arguments, self.argument)
 
     def owner(self, run: Run) -> int | None:
-        """Returns the tensor of the arguments whose gradient this is, or None if it is a part of one, or of none."""
+        """Returns the argument's tensor whose gradient this is, or None if there is none, or only a part."""
         if self.gradient is None:
             return self.argument
         owner, own = run.owners[self.gradient], self.of(run)
@@ -185,7 +184,7 @@ def matches(
 ) -> Iterator[list[tuple[Result, TensorIndex]]]:
     """Yields the ways in which all recorded gradients match tensors of the run in shape.
 
-    Of a module, they are those of its inputs alone, and the parameters are further arguments.
+    A module's recorded gradients are only its inputs'; its parameters are further arguments.
     """
     by_step = [TensorIndex(gradient=each) for each in range(len(run.gradients))]
     if len(by_step) == len(recorded) and (found := _matched(recorded, by_step, run)) is not None:
@@ -201,7 +200,7 @@ def matches(
 
 
 def mismatch(recorded: Sequence[Result | None], run: Run) -> str:
-    """Returns why recorded gradients match no tensors of the run: which the dump lacks, or which shapes differ."""
+    """Returns why recorded gradients match no tensors of the run: missing gradients, or different shapes."""
     by = [each for each in (run.gradients, run.of_arguments) if len(each) == len(recorded)]
     expected = by[0] if by else run.gradients
     if by:
@@ -218,7 +217,7 @@ def mismatch(recorded: Sequence[Result | None], run: Run) -> str:
 
 
 def _apart(number: int, result: Result | None, tensor: Tensor | None) -> Iterator[str]:
-    """Yields what differs between a recorded gradient and that of the same index in a run."""
+    """Yields the differences between recorded gradients and those of the same index in a run."""
     if result is None and tensor is not None:
         yield f"the dump lacks gradient.{number}, of shape {_shown(tensor.shape)}"
     elif result is not None and tensor is None:
@@ -234,7 +233,7 @@ def _shown(shape: Sequence[int]) -> str:
 def _matched(
     recorded: Sequence[Result | None], indices: Sequence[TensorIndex], run: Run
 ) -> list[tuple[Result, TensorIndex]] | None:
-    """Returns the results with their tensors; None if a shape differs, or one side alone has a gradient."""
+    """Returns the results with their tensors; None if a shape differs, or only one side has a gradient."""
     pairs = []
     for result, index in zip(recorded, indices, strict=True):
         tensor = index.of(run)
@@ -252,10 +251,10 @@ def _at(tensors: Sequence[Tensor | None], index: int) -> Tensor | None:
 
 @contextmanager
 def within_memory() -> Iterator[None]:
-    """Has allocations fail within the block beyond what is free now, where the system tells it.
+    """Limits allocations within the block to the memory that is free now, if the system reports it.
 
-    PyTorch then raises an error, which is that of one call. Otherwise the system would end the process. Data is
-    limited, and not addresses: threads reserve many of these that they never use.
+    PyTorch then raises an error for one call; otherwise the system would kill the process. It limits data, not
+    addresses, because threads reserve many addresses that they never use.
     """
     limit = _free_bytes()
     if limit is None:
@@ -274,7 +273,7 @@ def within_memory() -> Iterator[None]:
 
 
 def _free_bytes() -> int | None:
-    """Returns the data that the process may have: what it has, and what is free. None where Linux does not tell."""
+    """Returns the limit of the process's data: the present size plus free memory. None if Linux does not report it."""
     try:
         used = _kibibytes(_STATUS, "VmData")
         return (used + _kibibytes(_MEMORY, "MemAvailable")) * 1024

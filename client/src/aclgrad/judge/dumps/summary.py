@@ -1,4 +1,4 @@
-"""What follows from the rows of a dump, and how it is put into words, alike on a terminal and in the page."""
+"""Conclusions from the rows of a dump, and their wording on a terminal and in the page."""
 
 import math
 from collections import Counter
@@ -36,7 +36,7 @@ class Unjudged:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The calls of one API, with the verdict that the worst of them has."""
+    """The calls of one API, with the worst verdict among them."""
 
     api: str
     rows: tuple[CallRow, ...]
@@ -50,7 +50,7 @@ class Group:
 
     @property
     def worst(self) -> CallRow:
-        """The call with the largest error of its limit, among those of the group's verdict."""
+        """The call with the largest share of its limit, among those with the group's verdict."""
         verdict = self.verdict
         own = [row for row in self.rows if row.verdict is verdict]
         return max(own, key=lambda row: row.worst[2].of_limit if row.worst else 0.0)
@@ -58,15 +58,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Summary:
-    """The rows in the order of execution, and what is said of them all."""
+    """The rows in the order of execution, and conclusions about all."""
 
     rows: tuple[CallRow, ...]
     planned: int
-    """The calls that were to be judged, those that a run has not reached among them."""
+    """The calls to judge, including those that a run has not reached."""
 
     @classmethod
     def of(cls, rows: Sequence[CallRow], planned: int = 0) -> Self:
-        """Marks the rows whose inputs are wrong results of earlier calls. `planned` may be left out if that is all."""
+        """Marks the rows whose inputs are wrong results of earlier calls. `planned` defaults to the number of rows."""
         marked, wrong, place = [], set[str](), None
         for row in in_order(rows):
             if row.place != place:
@@ -84,7 +84,7 @@ class Summary:
 
     @cached_property
     def unexplained(self) -> int:
-        """How many calls were given a gradient that is not the sum over the uses in the dump."""
+        """The number of calls given a gradient that is not the sum over the uses in the dump."""
         return sum(ARRIVES_OTHERWISE in row.message for row in self.rows)
 
     @cached_property
@@ -93,7 +93,7 @@ class Summary:
 
     @cached_property
     def last_steps(self) -> int:
-        """How many backward passes were judged by their last step, as the dump has no more of them."""
+        """The number of backward passes judged by their last step, because the dump has no more of them."""
         return sum(LAST_STEP in row.message for row in self.rows)
 
     @cached_property
@@ -114,12 +114,12 @@ class Summary:
 
     @cached_property
     def served(self) -> Counter[str]:
-        """How many forward and backward passes the server has computed."""
+        """The numbers of forward and backward passes that the server has computed."""
         return Counter(row.kind for row in self.rows if row.has(SERVER))
 
     @cached_property
     def asked(self) -> Counter[str]:
-        """How many forward and backward passes the server was asked for."""
+        """The numbers of forward and backward passes that the server was asked for."""
         return self.served + Counter(row.kind for row in self.rows if row.unserved)
 
     @cached_property
@@ -133,17 +133,17 @@ class Summary:
 
     @cached_property
     def of_server_alone(self) -> Counter[str]:
-        """The calls of which nothing recorded was judged, but what the server computes, by reason."""
+        """The calls judged only on the server, by reason."""
         return Counter(row.message for row in self.rows if row.has(SERVER) and not row.has(TRAINING))
 
     @cached_property
     def is_covered(self) -> bool:
-        """Whether each call was judged: what is recorded and, if a server was asked, what it was asked for."""
+        """Whether each call was judged, both the recorded results and those asked of a server."""
         is_whole = bool(self.rows) and self.judged == self.planned
         return is_whole and not self.unserved and not self.of_server_alone
 
     def wrong_only(self, side: str) -> list[CallRow]:
-        """Returns the calls in which this side failed, and the other is right."""
+        """Returns the calls in which only this side failed."""
         other = SERVER if side == TRAINING else TRAINING
         return [
             row
@@ -159,7 +159,7 @@ class Summary:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The APIs, the worst first; of equal verdicts the one with the largest error of its limit."""
+        """The APIs, the worst first, by verdict and then by share of the limit."""
         groups = [Group(api, tuple(own)) for api, own in by_key(self.rows, lambda row: row.api).items()]
 
         def rank(group: Group) -> tuple[int, float]:
@@ -171,7 +171,7 @@ class Summary:
 
 NOT_JUDGED: Final = "not judged"
 WORDS: Final = {verdict: NOT_JUDGED if verdict is Verdict.SKIPPED else str(verdict) for verdict in Verdict}
-"""The verdicts as readers see them."""
+"""The displayed names of verdicts."""
 
 
 def figure(value: float | None) -> str:
@@ -197,7 +197,7 @@ def shape_of(tensor: TensorRow) -> str:
 
 
 def times_of(side: Side) -> str:
-    """Returns how large the error is, for example "error 1.1e-6, 18 times its limit 6.1e-8"."""
+    """Returns the size of the error, for example "error 1.1e-6, 18 times its limit 6.1e-8"."""
     if not side.error:
         return "" if side.error is not None else "error not finite"
     times = (
@@ -207,7 +207,7 @@ def times_of(side: Side) -> str:
 
 
 def finding_of(tensor: TensorRow, side: Side) -> str:
-    """Returns what is said of one computation of a tensor."""
+    """Returns the description of one computation of a tensor."""
     parts = [f"{tensor.name}, {tensor.dtype} {shape_of(tensor)}"]
     if said := times_of(side):
         parts.append(said)
@@ -217,7 +217,7 @@ def finding_of(tensor: TensorRow, side: Side) -> str:
 
 
 def coverage_of(summary: Summary) -> str:
-    """Returns how many calls there are, and how many of them were judged."""
+    """Returns the number of calls, and how many were judged."""
     rest = len(summary.rows) - summary.judged
     steps = summary.last_steps
     partly = f"; of {steps:,} of the backward passes the dump has the last step alone" if steps else ""
@@ -227,12 +227,12 @@ def coverage_of(summary: Summary) -> str:
 
 
 def unreached_of(summary: Summary) -> list[str]:
-    """Returns how many calls the run has not reached, if it has not reached all."""
+    """Returns how many calls the run has not reached, if any."""
     return [f"{summary.unreached:,} not reached"] if summary.unreached else []
 
 
 def sides_of(summary: Summary) -> list[str]:
-    """Returns what the server has computed and what it has not, and which calls it alone was judged of."""
+    """Returns what the server has computed and what not, and the calls judged only on the server."""
     if not summary.has_server:
         return []
     kinds = [f"{summary.served[kind]:,} of {count:,} {kind}" for kind, count in sorted(summary.asked.items())[::-1]]
@@ -258,13 +258,13 @@ def counts_of(summary: Summary) -> str:
 
 
 def followers_of(summary: Summary) -> str:
-    """Returns how many of the calls that failed had wrong inputs, or nothing if no call had."""
+    """Returns how many failed calls had wrong inputs, or nothing if none had."""
     count = sum(row.inputs_are_off and row.verdict is Verdict.FAILED for row in summary.rows)
     return f"the inputs of {count:,} are results of earlier wrong calls" if count else ""
 
 
 def position_of(summary: Summary, row: CallRow) -> str:
-    """Returns where a call stands in its dump, for example "call 12 of 352, step0/rank1"."""
+    """Returns the place of a call in its dump, for example "call 12 of 352, step0/rank1"."""
     own = [each.index for each in summary.rows if each.place == row.place]
     place = f", {row.place}" if row.place else ""
     reached = " reached" if summary.unreached else ""
@@ -272,7 +272,7 @@ def position_of(summary: Summary, row: CallRow) -> str:
 
 
 def note_of(group: Group) -> str:
-    """Returns what was noted most often about the calls of an API."""
+    """Returns the most frequent note about the calls of an API."""
     messages = Counter(
         side.message or row.message
         for row in group.rows

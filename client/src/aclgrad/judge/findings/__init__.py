@@ -1,1 +1,1 @@
-"""What gradients are judged by, and how findings are kept and shown: the same for every command that compares."""
+"""Judging gradients, and keeping and showing findings: shared by all commands that compare."""

@@ -1,4 +1,4 @@
-"""Charts with logarithmic axes, as SVG that an HTML page holds inline."""
+"""Charts with logarithmic axes, as inline SVG."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -19,13 +19,13 @@ Array = np.ndarray[Any, Any]
 
 _SHOWN: Final = 5
 _OF_BENCHMARK: Final = 10.0
-"""How many times PyTorch's own largest error is allowed: msprobe's limit of the largest relative error."""
+"""The allowed multiple of PyTorch's own largest error: msprobe's limit of the largest relative error."""
 _SLOPE_ROUNDING: Final = 1e-9
 """The error of a slope's own sums."""
 
 
 def wrong_type(gradients: Any, expected: Mapping[str, TensorType]) -> Finding | None:
-    """Returns the finding about a gradient of another shape or dtype than the operator has, or None."""
+    """Returns a finding if the gradient's shape or dtype is not the operator's, or None."""
     for (name, type), gradient in zip(expected.items(), returned_arrays(gradients), strict=True):
         if gradient.shape != type.shape or gradient.dtype != type.dtype.numpy:
             have = f"{gradient.dtype.name} {gradient.shape}"
@@ -34,7 +34,7 @@ def wrong_type(gradients: Any, expected: Mapping[str, TensorType]) -> Finding | 
 
 
 def each_output(judge: Callable[[Array, Array], Finding], names: Iterable[str], gradients: Any, truth: Any) -> Finding:
-    """Returns the finding of the only output, or of the one that is worst, which the message then names."""
+    """Returns the finding of the only output, or of the worst, which the message then names."""
     return worst_output(dict(zip(names, map(judge, returned_arrays(gradients), arrays_of(truth)), strict=True)))
 
 
@@ -45,7 +45,7 @@ def each_against_truth(names: Iterable[str], gradients: Any, truth: Any, toleran
 
 
 def worst_output(found: Mapping[str, Finding]) -> Finding:
-    """Returns the only finding, or that of the output that is worst, which the message then names."""
+    """Returns the only finding, or that of the worst output, which the message then names."""
     if len(found) == 1:
         return next(iter(found.values()))
 
@@ -58,19 +58,19 @@ def worst_output(found: Mapping[str, Finding]) -> Finding:
 
 
 def against_definition(gradients: Any, truth: Any, types: Mapping[str, TensorType], tolerance: Tolerance) -> Finding:
-    """Returns the finding about the gradients of a call, which have to have the types and be within the tolerance."""
+    """Returns the finding about the gradients of a call: whether they have the types and are within the tolerance."""
     return wrong_type(gradients, types) or each_against_truth(types, gradients, truth, tolerance)
 
 
 def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Finding:
     """Passes if every element is within `absolute + relative * |truth|` of the definition.
 
-    Relative errors are those of the elements whose truth is not 0; `error_of_limit` is the largest error as a share of
-    what the tolerance allows there.
+    Relative errors are those of elements whose truth is not 0; `error_of_limit` is the largest error as a share of its
+    tolerance.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         wide = gradient.astype(truth.dtype)
-        # Where the definition has NaN, as for the mean of nothing, NaN is right.
+        # If the definition has NaN, as for the mean of nothing, NaN is right.
         is_nan = np.isnan(wide) & np.isnan(truth)
         error, limit = (np.where(is_nan, 0, each) for each in (np.abs(wide - truth), tolerance.limit(truth)))
     return _within(gradient, truth, error, limit, tolerance)
@@ -81,19 +81,19 @@ def against_benchmark(
 ) -> Finding:
     """Passes if the error is one that PyTorch's own kernel, the `benchmark`, could have made in the same dtype.
 
-    Gradients of a user may be of any size, so the tolerance's absolute part is a share of the largest |truth|, and ten
-    times the benchmark's own largest error is allowed beside it, as msprobe's benchmark comparison has it. A dtype of
-    few bits would hide a small factor in all elements: `slope`, the factor that fits best, may differ from 1 by half
-    the relative tolerance, by as much as the benchmark's, and by ten times what independent errors of the benchmark's
-    size make of it. `rounding` is how far the truth moves if the call's inputs are rounded: a gradient of at most ten
-    times that is noise, and is noted instead.
+    A user's gradients may be of any size, so the tolerance's absolute part is a share of the largest |truth|, and ten
+    times the benchmark's largest error is allowed in addition, as in msprobe's benchmark comparison. A dtype of few
+    bits would hide a small factor in all elements: `slope`, the best-fitting factor, may differ from 1 by half the
+    relative tolerance, by as much as the benchmark's, and by ten times the effect of independent errors of the
+    benchmark's size. `rounding` is the effect of rounding the call's inputs on the truth: a gradient of at most ten
+    times that is noise, and is only noted.
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         exact, own = gradient.astype(truth.dtype), benchmark.astype(truth.dtype)
-        # What overflows, or follows from an infinite input, may do so in another order: inf here is NaN there.
+        # Overflows and infinite inputs may give inf in one order of computation and NaN in another.
         alike = ~np.isfinite(own) & ~np.isfinite(exact)
         is_judged = np.isfinite(truth) & np.isfinite(own) & ~alike
-        # Without copies, where nothing is left out.
+        # Without copies if nothing is left out.
         judged = [each if is_judged.all() else each[is_judged] for each in (exact, own, truth)]
         magnitude, noise = _largest(np.abs(judged[2])), _largest(np.abs(judged[1] - judged[2]))
         moved = 0.0 if rounding is None else _largest(np.abs(rounding[is_judged]))
@@ -120,7 +120,7 @@ def against_benchmark(
 
 
 def spread(first: Array, second: Array) -> dict[str, float]:
-    """Returns how two gradients of one call differ: largest difference, units in the last place, share of elements."""
+    """Returns the difference of two gradients of one call: the largest, units in the last place, share of elements."""
     error = _apart(first, second)
     differs = (_bits(first) != _bits(second)).any(-1)
     return {
@@ -131,7 +131,7 @@ def spread(first: Array, second: Array) -> dict[str, float]:
 
 
 def furthest(first: Array, second: Array) -> tuple[Element, ...]:
-    """Returns the elements that differ most: `computed` is the second's, and `expected` the first's."""
+    """Returns the elements that differ most: `computed` is the second's value, `expected` the first's."""
     return _worst(second, first, _apart(first, second), (_bits(first) != _bits(second)).any(-1))
 
 
@@ -163,7 +163,7 @@ def _within(gradient: Array, truth: Array, error: Array, limit: Array, tolerance
 
 
 def _worst(gradient: Array, truth: Array, error: Array, outside: Array) -> tuple[Element, ...]:
-    """Returns the elements outside with the largest errors; what is not a number is worse than any error."""
+    """Returns the elements outside with the largest errors; NaN is worse than any error."""
     ranked = np.where(outside, np.nan_to_num(error, nan=np.inf), -1.0).reshape(-1)
     count = min(_SHOWN, int(outside.sum()))
     chosen = np.argpartition(-ranked, count - 1)[:count] if count else np.empty(0, int)
@@ -172,36 +172,36 @@ def _worst(gradient: Array, truth: Array, error: Array, outside: Array) -> tuple
 
 
 def _slope(gradient: Array, truth: Array) -> float:
-    """Returns the factor by which the truth is nearest to the gradient."""
+    """Returns the factor by which the truth fits the gradient best."""
     square = float(np.vdot(truth, truth).real)
     return float(np.vdot(truth, gradient).real) / square if square > 0 and math.isfinite(square) else 1.0
 
 
 def _chance(benchmark: Array, truth: Array) -> float:
-    """Returns how far errors of the benchmark's size, independent of each other, take the slope from 1."""
+    """Returns how far independent errors of the benchmark's size take the slope from 1."""
     size = float(np.linalg.norm(truth)) * math.sqrt(truth.size)
     return float(np.linalg.norm(benchmark - truth)) / size if size > 0 and math.isfinite(size) else 0.0
 
 
 def _bits(array: Array) -> Array:
-    """Returns the elements as unsigned integers; of complex ones both parts, along a last axis."""
+    """Returns the elements as unsigned integers; complex ones as both parts along a last axis."""
     parts = np.ascontiguousarray(array).reshape(*array.shape, 1)
     size = array.dtype.itemsize // (2 if np.iscomplexobj(array) else 1)
     return parts.view(f"u{size}")
 
 
 def _ulps(first: Array, second: Array) -> Array:
-    """Returns the distance of the elements in units in the last place: of integers their difference."""
+    """Returns the distance of the elements in units in the last place; for integers, their difference."""
     if first.dtype.kind in "iub":
         return np.abs(first.astype(np.float64) - second.astype(np.float64))
     ordered = []
     for array in (first, second):
         bits = _bits(array)
         half = 1 << (8 * bits.itemsize - 1)
-        # The integers of floats are in their order if those below 0 are counted backwards.
+        # The integers of floats are ordered like the floats if negative ones are counted backwards.
         ordered.append((bits & (half - 1)).astype(np.int64) * np.where(bits < half, 1, -1))
     one, other = ordered
-    # In integers, where doubles would round; of different signs their sum could overflow.
+    # In integers, because doubles would round; with different signs, their sum could overflow.
     is_exact = (one < 0) == (other < 0)
     exact = np.abs(np.where(is_exact, one, 0) - np.where(is_exact, other, 0)).astype(np.float64)
     return np.where(is_exact, exact, np.abs(one.astype(np.float64)) + np.abs(other.astype(np.float64)))
@@ -219,7 +219,7 @@ def zeros(gradient: Array, untouched: Array) -> Finding:
 
 
 def same_bits(first: Any, second: Any) -> bool:
-    """Says whether the gradients of two calls have the same types, shapes and bytes."""
+    """Returns whether the gradients of two calls have the same types, shapes and bytes."""
     return all(map(_same_bits, returned_arrays(first), returned_arrays(second)))
 
 

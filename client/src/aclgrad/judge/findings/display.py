@@ -1,4 +1,4 @@
-"""What a run shows: a bar and tables on a terminal, plain lines elsewhere, and an HTML page of a single file."""
+"""The output of a run: a bar and tables on a terminal, plain lines elsewhere, and a self-contained HTML page."""
 
 import math
 from collections import Counter
@@ -38,7 +38,7 @@ class Screen:
         self._bar = Bar()
 
     def advance(self, description: str, by: int = 1) -> None:
-        """Moves the bar on."""
+        """Advances the bar."""
         self._bar.advance(description, by)
 
     def tell(self, lines: Iterable[str]) -> None:
@@ -48,15 +48,15 @@ class Screen:
 
 
 class Display(Screen):
-    """Shows rows that failed as they arrive, or with `verbose` all rows, and at the end `tables`."""
+    """Shows failed rows, or with `verbose` all rows, as they arrive, and `tables` at the end."""
 
     def __init__(self, console: Console, *, verbose: bool = False, is_by_operator: bool = False) -> None:
-        """Takes whether the table has a line for each operator also if it is not verbose."""
+        """Takes whether the table always has a line for each operator, even if not verbose."""
         super().__init__(console, verbose=verbose)
         self._is_by_operator = is_by_operator or verbose
 
     def take(self, row: Row) -> None:
-        """Shows one row, if readers want it."""
+        """Shows one row if wanted."""
         self.advance(f"{row.check} {row.operator}")
         if not self._verbose and row.verdict is not Verdict.FAILED:
             return
@@ -74,7 +74,7 @@ class Display(Screen):
                 yield from (escape(target), table)
 
     def end(self, report: Report) -> None:
-        """Shows the tables, the switches, what follows from it all, and how the run ended."""
+        """Shows the tables, the switches, the conclusions, and how the run ended."""
         for each in self.tables(report):
             self._console.print(each, soft_wrap=isinstance(each, str), highlight=False)
         for finding in report.switches:
@@ -116,7 +116,7 @@ def figures_of(row: Row) -> Iterator[str]:
 
 
 def share_of(error: float | None) -> str:
-    """Returns the text of an error as a share of its limit; rows have None for one that is not finite."""
+    """Returns the text of an error as a share of its limit; None means not finite."""
     return f"{math.inf if error is None else error:.1%}"
 
 
@@ -125,7 +125,7 @@ def _by_check(rows: Sequence[Row]) -> Table:
 
 
 def _by_operator(rows: Sequence[Row]) -> Iterator[Table]:
-    """Yields the verdicts and the times apart: in one table they would be too wide for 80 columns."""
+    """Yields separate tables of verdicts and times, which together exceed 80 columns."""
     by_kind = by_key(rows, lambda row: row.figures.get("p50_ms") is None)
     judged, timed = by_kind.get(True, []), by_kind.get(False, [])
     yield _counted("check operator", judged, lambda row: (row.check, _short(row)))
@@ -137,7 +137,7 @@ def _by_operator(rows: Sequence[Row]) -> Iterator[Table]:
 
 
 def _counted(headings: str, rows: Sequence[Row], key: Callable[[Row], tuple[str, ...]]) -> Table:
-    """Returns a line for each group of rows: how many have each verdict, and the largest error."""
+    """Returns a line for each group of rows: the number of each verdict, and the largest error."""
     all_counts = Counter(row.verdict for row in rows)
     verdicts = [verdict for verdict in Verdict if all_counts[verdict]]
     table = columns(headings, *verdicts, "of limit")
@@ -150,7 +150,7 @@ def _counted(headings: str, rows: Sequence[Row], key: Callable[[Row], tuple[str,
 
 
 def _short(row: Row) -> str:
-    """Returns the operator's name without what all names end with."""
+    """Returns the operator's name without the common suffix."""
     return escape(row.operator.removesuffix("_backward"))
 
 
@@ -200,7 +200,7 @@ class Side:
 
 
 def new_environment() -> Environment:
-    """Returns what renders the templates of the judge; what a page is not given is an error."""
+    """Returns the environment for the judge's templates, in which undefined variables are errors."""
     loader = PackageLoader("aclgrad.judge", "")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
@@ -214,9 +214,9 @@ def render(
     template: str = "findings/report.html.j2",
     **more: Any,
 ) -> str:
-    """Returns the page: the run's servers and, beside them, those of an earlier run. The worst rows come first.
+    """Returns the page with the run's servers and, beside them, those of an earlier run. The worst rows come first.
 
-    `template` is a path in this package, of a page that extends that of a check, and `more` is what else it shows.
+    `template` is the path in this package of a page that extends the check's, and `more` has its further variables.
     """
     sides = [*_sides(report.rows, "this run"), *_sides(compared, compared_name)]
     notable = worst_first([row for row in report.rows if row.verdict is not Verdict.PASSED])
@@ -232,7 +232,7 @@ def render(
 
 
 def changes(rows: Sequence[Row], compared: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Returns the pairs of rows about the same case, of the first or the second server, whose verdicts differ."""
+    """Returns the pairs of rows about the same case, of two servers, whose verdicts differ."""
     earlier, later = _by_case(compared), _by_case(rows)
     pairs = [(earlier[case], row) for case, row in later.items() if case in earlier]
     return [(before, now) for before, now in pairs if before.verdict is not now.verdict]

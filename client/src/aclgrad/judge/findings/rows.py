@@ -1,4 +1,4 @@
-"""The findings of a run: a row for each case, the same in JSON lines, tables and the HTML report, and how it ended."""
+"""The findings of a run: a row for each case, for JSON lines, tables and the HTML report, and how the run ended."""
 
 import json
 import math
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOTED = "noted"
-    """Worth knowing, but nothing that the server promises."""
+    """Worth knowing, but not promised by the server."""
     SKIPPED = "skipped"
     """Not compared; the message says why."""
 
@@ -34,12 +34,12 @@ WORST_FIRST: Final = (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED, Verdict.SKI
 
 
 def worst_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """Returns the worst of the verdicts, of which there is one at least."""
+    """Returns the worst of at least one verdict."""
     return min(verdicts, key=WORST_FIRST.index)
 
 
 def by_key(rows: Iterable[AnyRow], key: Callable[[AnyRow], Key]) -> dict[Key, list[AnyRow]]:
-    """Returns the rows that have a key in common, in the order in which the keys occur first."""
+    """Returns the rows grouped by key, in the order of the keys' first occurrence."""
     groups: dict[Key, list[AnyRow]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -47,13 +47,13 @@ def by_key(rows: Iterable[AnyRow], key: Callable[[AnyRow], Key]) -> dict[Key, li
 
 
 def error_of(figure: float | None) -> float:
-    """Returns an error; one that is not a number is beyond all others."""
+    """Returns an error for sorting: NaN exceeds all others."""
     return math.inf if figure is None or math.isnan(figure) else figure
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a gradient that is not right, and what it should be; of a complex one the real part."""
+    """A wrong element of a gradient, and the right value; for a complex one the real part."""
 
     index: tuple[int, ...]
     computed: float
@@ -61,16 +61,16 @@ class Element:
 
     @property
     def ratio(self) -> float:
-        """What was computed over what was expected; not finite if the one or the other is not, or if 0 was expected."""
+        """The computed value over the expected one; not finite if one of them is not, or if 0 was expected."""
         return self.computed / self.expected if self.expected else math.copysign(math.inf, self.computed)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one task. Figures have their unit in their names; one that is not finite is None.
+    """The outcome of one task. Figures have their unit in their names; None means not finite.
 
-    `worst` has the elements that are furthest outside, the worst first. `judged` is the call or program, for a
-    bundle; rows do not keep it.
+    `worst` has the elements furthest outside, the worst first. `judged` is the call or program for a bundle; rows do
+    not keep it.
     """
 
     verdict: Verdict
@@ -96,7 +96,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One case to judge; it makes its calls when `judge` is called."""
+    """One case to judge; `judge` makes its calls."""
 
     origin: Origin
     check: str
@@ -109,7 +109,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One task with its finding. `shape` is that of the gradient, or of the first of several."""
+    """One task with its finding. `shape` is the gradient's, or the first one's of several."""
 
     origin: Origin
     check: str
@@ -137,16 +137,16 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Returns the row as a flat object, its figures in an object of their own."""
         fields = asdict(self)
-        # JSON has no numbers that are not finite.
+        # JSON has only finite numbers.
         worst = [{"index": each.index, **{n: repr(getattr(each, n)) for n in _VALUES}} for each in self.worst]
         return {**fields.pop("origin"), **fields, "seconds": round(self.seconds, 4), "worst": worst}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Raises KeyError or ValueError for an object that is not a row."""
+        """Raises KeyError or ValueError if the object is not a row."""
         given = {key: fields[key] for key in _FIELDS}
         origin = Origin(**{key: fields[key] for key in _ORIGIN_FIELDS})
-        # Files of earlier versions have no elements.
+        # Files of earlier versions lack the elements.
         worst = [Element(tuple(each["index"]), *(float(each[n]) for n in _VALUES)) for each in fields.get("worst", ())]
         read: dict[str, Any] = {
             "shape": tuple(given["shape"]),
@@ -166,11 +166,11 @@ def _finite(value: float | None) -> float | None:
 
 
 GONE: Final = (ConnectionLostError, DeviceLostError, NotAuthenticatedError, ServerDrainingError, TlsError)
-"""Errors that end a run: no other call would succeed either."""
+"""Errors that end a run, because no other call would succeed."""
 
 
 class End(StrEnum):
-    """How a run ended; other than `complete`, its report is partial."""
+    """How a run ended; unless `complete`, its report is partial."""
 
     COMPLETE = "complete"
     INTERRUPTED = "interrupted"
@@ -185,7 +185,7 @@ SAFE, NOT_SAFE, NOT_COMPARED = "safe", "not safe", "not compared"
 
 @dataclass(frozen=True, slots=True)
 class SwitchFinding:
-    """Whether a switch of the server may be on: SAFE only after a complete run without a difference; and why."""
+    """Whether a switch of the server may be on, and why; SAFE only after a complete run without a difference."""
 
     switch: str
     verdict: str
@@ -194,9 +194,9 @@ class SwitchFinding:
 
 @dataclass(slots=True)
 class Report:
-    """The rows so far, and what follows from them.
+    """The rows so far, and the conclusions.
 
-    `servers` has what two servers that are compared say of themselves, by the names that the rows have for them.
+    `servers` describes two compared servers, by their names in the rows.
     """
 
     planned: int = 0
@@ -241,29 +241,29 @@ class Report:
 
 
 def worst_first(rows: Sequence[Row]) -> list[Row]:
-    """Returns the rows in the order in which a reader needs them: failed ones first, by their error of the limit."""
+    """Returns the rows in a reader's order: failed ones first, by their share of the limit."""
 
     def rank(row: Row) -> tuple[int, float]:
         error = row.figures.get("error_of_limit")
-        # An error without a finite share of its limit is beyond all others.
+        # An error without a finite share of its limit exceeds all others.
         return WORST_FIRST.index(row.verdict), -(math.inf if error is None and row.worst else error or 0.0)
 
     return sorted(rows, key=rank)
 
 
 def names_of(rows: Sequence[Row]) -> str:
-    """Returns the operators of the rows, or the checks where there is none."""
+    """Returns the operators of the rows, or the checks of rows without an operator."""
     return ", ".join(sorted({row.operator or row.check for row in rows}))
 
 
 def write_line(file: TextIO, fields: object) -> None:
-    """Writes one object as a line, at once: an interrupted run leaves whole lines."""
+    """Writes one object as a line at once, so that an interrupted run leaves whole lines."""
     file.write(json.dumps(fields, allow_nan=False) + "\n")
     file.flush()
 
 
 def read_rows(path: Path, row_of: Callable[[Mapping[str, Any]], AnyRow], remedy: str) -> list[AnyRow]:
-    """Returns the rows of a file of JSON lines; raises ValueError, with the remedy, for another file."""
+    """Returns the rows of a file of JSON lines; raises ValueError, with the remedy, if it is not one."""
     rows = []
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

@@ -1,4 +1,4 @@
-"""One run of a command that judges: from tasks to rows, a file of them, a bundle of the worst call and an exit code."""
+"""One run of a judging command: from tasks to rows, their file, a bundle of the worst call and an exit code."""
 
 import signal
 import sys
@@ -22,7 +22,7 @@ _REFUSED: Final = (LimitExceededError, PermissionDeniedError)
 
 
 def run(tasks: Sequence[Task], take: Callable[[Row, JudgedProgram | None], None], report: Report) -> None:
-    """Judges the tasks, passes each row and what was judged to `take`, and fills in the report, also if interrupted."""
+    """Judges the tasks, passes each row and its program to `take`, and fills in the report, even if interrupted."""
     report.planned = len(tasks)
     start = time.monotonic()
     try:
@@ -42,7 +42,7 @@ def run(tasks: Sequence[Task], take: Callable[[Row, JudgedProgram | None], None]
 
 
 def finding_of(error: AclgradError) -> Finding:
-    """Returns the finding of a call that gave no gradient."""
+    """Returns the finding of a call without a gradient."""
     if isinstance(error, _REFUSED):
         return Finding(Verdict.SKIPPED, f"the server refuses the call: {error}")
     return Finding(Verdict.FAILED, f"{type(error).__name__}: {error}")
@@ -50,7 +50,7 @@ def finding_of(error: AclgradError) -> Finding:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """Lets Ctrl-C wait for the end of the block, so that all of it is done: a row is counted, written and shown."""
+    """Delays Ctrl-C until the end of the block, so that a row is counted, written and shown."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
         yield
@@ -79,21 +79,21 @@ def _name(task: Task) -> str:
 
 
 class WorstCall:
-    """Keeps one call: that of the failed row whose error is the largest share of its limit."""
+    """Keeps one call, of the failed row whose error is the largest share of its limit."""
 
     def __init__(self) -> None:
         self._row: Row | None = None
         self._judged: JudgedProgram | None = None
 
     def take(self, row: Row, judged: JudgedProgram | None) -> None:
-        """Keeps the call if its row is worse than all before; the first of equal ones stays."""
+        """Keeps the call if its row is worse than all earlier ones."""
         if judged is None or row.verdict is not Verdict.FAILED:
             return
         if self._row is None or _share_of(row) > _share_of(self._row):
             self._row, self._judged = row, judged
 
     def write(self, path: Path, servers: Mapping[Origin, ServerStatus], *, overwrite: bool) -> str:
-        """Writes the bundle, if there is a call, and returns what to tell; errors are those of `bundles.write`."""
+        """Writes the bundle, if there is a call, and returns a line about it; raises the errors of `bundles.write`."""
         if self._row is None or self._judged is None:
             return f"{path} is not written: no result is wrong"
         line = line_of(self._row)
@@ -112,9 +112,9 @@ def judge_all(
     conclude: Callable[[Report], None],
     keep: Callable[[Row, JudgedProgram | None], None] = lambda *_: None,
 ) -> Report:
-    """Judges the tasks, and shows their rows and writes them to the file at `path` as they come.
+    """Judges the tasks, shows their rows, and writes them to the file at `path` as they come.
 
-    `conclude` adds to the report what follows from its rows, and `keep` gets each row with what was judged.
+    `conclude` adds conclusions to the report, and `keep` gets each row with its call or program.
     """
     report = Report()
     with ExitStack() as stack:
@@ -139,7 +139,7 @@ Options = TypeVar("Options")
 
 
 class Ended(Protocol):
-    """A run that has ended: a report of rows, or what else says how."""
+    """An ended run: a report of rows, or another outcome."""
 
     @property
     def end(self) -> End: ...

@@ -1,4 +1,4 @@
-"""The steps of a program, each judged by its definition from the values that it had on the server."""
+"""Judges the steps of a program by their definitions, from their inputs on the server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from aclgrad.products import Product
 
 @dataclass(slots=True, eq=False)
 class JudgedSteps:
-    """What was found of each output that a definition can judge, by label, and what is expected of it."""
+    """The findings about judged outputs by label, and their expected values."""
 
     findings: dict[str, Finding] = field(default_factory=dict)
     truths: dict[str, Array] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class JudgedSteps:
 
     @property
     def finding(self) -> Finding:
-        """The first that failed, as it may be the cause of others, or the one that is nearest to its limit."""
+        """The first failed finding, which may cause others, or the one nearest to its limit."""
         if not self.findings:
             return Finding(Verdict.SKIPPED, "no definition judges a step: the values are too large")
         first, *others = self.failed or [max(self.findings.values(), key=_share_of)]
@@ -44,7 +44,7 @@ def _share_of(finding: Finding) -> float:
 
 
 def judge_steps(program: Program, results: Sequence[Result], product: Product) -> JudgedSteps:
-    """Judges the results of all steps, each with all of its outputs, or an error, which is left out."""
+    """Judges the results of all steps, with all their outputs; skips those with errors."""
     judged = JudgedSteps()
     steps = [
         (number, step, result)
@@ -56,7 +56,7 @@ def judge_steps(program: Program, results: Sequence[Result], product: Product) -
             if wrong := wrong_type(result[name], {name: type}):
                 judged.findings[program.label((number, name))] = _named(wrong, number, step.operator)
     if judged.findings:
-        return judged  # what follows from them has no meaning
+        return judged  # their consequences have no meaning
     for number, step, result in steps:
         expected = expected_of(step, program.values_of(step, results), product)
         if expected is None:

@@ -1,4 +1,4 @@
-"""What a function of PyTorch is given for a sample case, and whether acc_check can check it."""
+"""The arguments of a PyTorch function for a sample case, and whether acc_check can check it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ OF_16_BITS: Final = "acc_check would compute the saved output again, from an inp
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor among the arguments. `gradient` names the operator's output that is its gradient, if one is."""
+    """A tensor among the arguments. `gradient` names the operator's output that is its gradient, if any."""
 
     values: Array
     gradient: str | None = None
@@ -41,20 +41,20 @@ class Given:
         return self.typed.attributes[attribute]
 
     def tensor(self, name: str) -> Tensor | None:
-        """Returns the input of this name, or None if the case leaves it out."""
+        """Returns the input of this name, or None if the case omits it."""
         values = self.arrays.get(name)
         return None if values is None else self.with_gradient(name, values)
 
     def with_gradient(self, name: str, values: Array) -> Tensor:
-        """Returns the tensor of this name with the output that is its gradient, or stands for one."""
+        """Returns the tensor of this name, with the output that is its gradient or stands for it."""
         return Tensor(values, next((each.name for each in self.typed.spec.outputs if each.of == name), None))
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A function of PyTorch with its arguments for a case, and the gradient of its result.
+    """A PyTorch function with its arguments for a case, and the gradient of its result.
 
-    Or with the reason why acc_check cannot check it, which some cases may have by themselves.
+    `refusal` is why acc_check cannot check it; single cases may have one, too.
     """
 
     name: str | Callable[[TypedCase], str]
@@ -65,5 +65,5 @@ class Api:
     refuses: Callable[[TypedCase], str] = lambda _: ""
 
     def name_of(self, typed: TypedCase) -> str:
-        """Returns msprobe's name for the function, which for some operators depends on the case."""
+        """Returns msprobe's name for the function, which may depend on the case."""
         return self.name if isinstance(self.name, str) else self.name(typed)

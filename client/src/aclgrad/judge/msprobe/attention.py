@@ -1,4 +1,4 @@
-"""Attention of PyTorch that has the gradients of sample cases."""
+"""PyTorch's attention with the gradients of sample cases."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -21,7 +21,7 @@ def _arguments(given: Given) -> Arguments:
 
 
 def _mask(given: Given) -> Array | None:
-    """Returns what PyTorch adds to the scores, or what is true where it sees a key, of a shape that it broadcasts."""
+    """Returns PyTorch's mask in a broadcasting shape: added to the scores, or true where a key is seen."""
     hidden, bias = given.arrays.get("atten_mask"), given.arrays.get("pse_shift")
     if given["sparse_mode"] == _BOTTOM_RIGHT or (bias is not None and given["sparse_mode"] == _TOP_LEFT):
         rows, columns = given.arrays["query"].shape[2], given.arrays["key_in"].shape[2]
@@ -55,4 +55,4 @@ ATTENTION: Final[Mapping[str, Api]] = {
     "flash_attention_score_grad_v2": _GRADIENTS,
     "flash_attention_score_v2": _VALUES,
 }
-"""By the operator."""
+"""Functions by operator."""

@@ -1,4 +1,4 @@
-"""The calls of PyTorch that have the gradients of the sample cases: what acc_check runs in the place of an operator."""
+"""PyTorch's calls with the gradients of the sample cases, which acc_check runs instead of an operator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from aclgrad.products import Product
 class ApiCall:
     """A call of PyTorch, and the gradient of its result. No tensor is an argument by keyword.
 
-    `api` is the name that msprobe has for the function, such as Functional.pad.
+    `api` is msprobe's name for the function, such as Functional.pad.
     """
 
     api: str
@@ -24,12 +24,12 @@ class ApiCall:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The arguments that are tensors: msprobe numbers gradients by their places among these."""
+        """The arguments that are tensors: msprobe numbers gradients by their positions among these."""
         return [each for each in self.arguments if isinstance(each, Tensor)]
 
 
 def api_of(typed: TypedCase) -> str:
-    """Returns the name that msprobe has for the function whose gradient the operator is, or whose value."""
+    """Returns msprobe's name for the function whose gradient or value the operator computes."""
     return api_of_operator(typed.spec.name).name_of(typed)
 
 
@@ -53,7 +53,7 @@ def refusal(typed: TypedCase) -> str:
 
 
 def api_call(typed: TypedCase, arrays: Arrays) -> ApiCall:
-    """Returns the call whose backward pass has the gradient of the case with these inputs, if nothing refuses it."""
+    """Returns the call whose backward pass computes the case's gradient for these inputs, unless it is refused."""
     api = api_of_operator(typed.spec.name)
     given = Given(typed, arrays)
     return ApiCall(api.name_of(typed), api.arguments(given), api.keywords(given), api.grad_output(given))

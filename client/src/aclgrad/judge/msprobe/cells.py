@@ -1,4 +1,4 @@
-"""Rows of acc_check's details CSV: a gradient of a device beside its reference, measured as mindstudio-probe 26 does.
+"""Rows of acc_check's details CSV: a device's gradient compared with its reference, by mindstudio-probe 26's formulas.
 
 b is an element of the reference and d the device's. Formulas and limits are those of msprobe's
 pytorch/api_accuracy_checker; its documents state others in places.
@@ -21,9 +21,9 @@ TITLE: Final = (
     *("inf/nan错误率", "相对误差错误率", "绝对误差错误率", "ULP误差最大值", "ULP误差平均值", "ULP误差大于阈值占比"),
     *("Status", "Message"),
 )
-"""The columns of the details CSV, in their order; those that a row does not fill hold one space."""
+"""The columns of the details CSV in order; unfilled cells hold one space."""
 SPACE: Final = " "
-"""What msprobe writes into an empty cell; its reader takes nothing else for empty."""
+"""msprobe's text of an empty cell; its reader takes no other."""
 
 
 class Status(StrEnum):
@@ -43,7 +43,7 @@ class Row:
     message: str
     types: tuple[str, str, str] = (SPACE, SPACE, SPACE)
     figures: Mapping[str, float] = field(default_factory=dict)
-    """By the names of their columns. Those of halves are float32, as msprobe's are, and are written so."""
+    """Figures by the names of their columns. Those of halves are float32, like msprobe's, and are written so."""
 
     def cells(self, name: str) -> list[str]:
         """Returns the 23 cells of the row; `name` is, for example, "Functional.pad.0.backward.output.0"."""
@@ -52,7 +52,7 @@ class Row:
 
 
 _LONGEST_MESSAGE: Final = 1000
-"""In characters: a message may quote an error of any length."""
+"""Most characters of a message, which may quote an error of any length."""
 
 
 def _text(value: float) -> str:
@@ -70,7 +70,7 @@ def reference_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def row(truth: Array, device: Array, dtype: str) -> Row:
-    """Compares the device's gradient, of `dtype`, with its reference, which has the dtype `reference_dtype(dtype)`.
+    """Compares the device's gradient of `dtype` with its reference of `reference_dtype(dtype)`.
 
     Both have the same shape, or the row is an error. A bfloat16 gradient comes as ml_dtypes' or widened to float32.
     二进制一致错误率, the share of elements that differ from the reference in the device's dtype, is filled in every
@@ -106,7 +106,7 @@ def _unequal(truth: Array, device: Array, dtype: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A reference and a gradient of the same shape, and what several figures need of them."""
+    """A reference and a gradient of the same shape, with shared intermediate values of several figures."""
 
     truth: Array
     device: Array
@@ -116,9 +116,9 @@ class _Pair:
     relative: Array
     """|d - b| / (|b| + eps)"""
     broken: Array
-    """Where one of the two is not finite in the device's dtype."""
+    """Where either is not finite in the device's dtype."""
     small: Array
-    """Where b is so small that only the size of the error counts."""
+    """Where b is so small that only the absolute error counts."""
 
     @classmethod
     def of(cls, truth: Array, device: Array, dtype: str) -> "_Pair":
@@ -135,7 +135,7 @@ _SMALL_ERROR: Final = {"float16": 1e-16, "bfloat16": 1e-16, "float32": 2**-30}
 
 
 def _benchmark(pair: _Pair) -> Figures:
-    """Returns what api_precision_compare sets against the GPU's; msprobe has no such figures for float64."""
+    """Returns the figures that api_precision_compare compares with the GPU's; msprobe has none for float64."""
     if pair.dtype not in _SMALL:
         return {}
     largest, mean = _relative_errors(pair)
@@ -163,7 +163,7 @@ def _root_mean_square(pair: _Pair) -> float:
 
 
 def _small_errors(pair: _Pair) -> float:
-    """Returns the share of small elements whose error is not small; 0 as an integer, if there are none, as msprobe."""
+    """Returns the share of small elements whose error is not small; the integer 0 if there are none, like msprobe."""
     if not pair.small.any():
         return 0
     share: float = (pair.small & (pair.error > _SMALL_ERROR[pair.dtype])).sum() / pair.small.sum()
@@ -191,7 +191,7 @@ def _judged(pair: _Pair) -> tuple[Status, str, Figures]:
 
 
 def _direction(pair: _Pair) -> tuple[float | None, Status, str]:
-    """Returns the cosine of the angle between device and reference, what it says, and a note if it says nothing."""
+    """Returns the cosine of the angle between device and reference, its status, and a note if it has no meaning."""
     if pair.truth.size == 1:
         return None, Status.PASS, "One element has no direction. "
     largest = np.abs(pair.device).max(), np.abs(pair.truth).max()
@@ -211,7 +211,7 @@ def _direction(pair: _Pair) -> tuple[float | None, Status, str]:
 
 
 def _noise(pair: _Pair) -> str:
-    """Returns a warning about gradients that are mathematically 0, whose rounding errors acc_check compares."""
+    """Returns a warning about gradients that are mathematically 0, of which acc_check compares rounding errors."""
     if not pair.small.all() or np.abs(pair.device).max() > _SMALL.get(pair.dtype, 0.0):
         return ""
     return " Gradients this small may be 0 but for rounding: then their directions mean nothing."

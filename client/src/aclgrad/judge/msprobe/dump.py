@@ -1,6 +1,6 @@
-"""Reads msprobe's dump.json: the calls of PyTorch that a training step made, with their arguments.
+"""Reads msprobe's dump.json: the PyTorch calls of a training step, with their arguments.
 
-A dump is somebody's file: all of it is checked here or where it is used, and a broken entry is that entry's problem.
+A dump is an untrusted file: everything is checked here or where it is used, and a broken entry affects only itself.
 """
 
 import hashlib
@@ -19,30 +19,30 @@ MAX_BYTES: Final = 256 * 2**20
 """The largest dump.json, about 300,000 calls; reading one takes up to six times its size."""
 _NAME: Final = "dump.json"
 _FOLDER: Final = re.compile(r"[\w./\\-]*", re.ASCII)
-"""Other names are none of msprobe's, and go into tables and on terminals."""
+"""msprobe's names; others must not get into tables and onto terminals."""
 _CALL: Final = re.compile(r"(?!.{255})(\w+(?:\.\w+){1,2}\.\d+)\.(forward|backward)", re.ASCII)
-"""Names of three or four parts, and which half of the call; those of modules are built differently."""
+"""Names of functions have three or four parts, then forward or backward; those of modules differ."""
 _SIZES: Final = {name: dtype.itemsize for name, dtype in DTYPES.items()} | {"bool": 1}
 _MAX_RANK: Final = 8
 _MAX_DEPTH: Final = 32
 
 
 class DumpError(ValueError):
-    """A dump that cannot be replayed; the message says how to make one that can."""
+    """A dump cannot be replayed; the message says how to make one that can."""
 
 
 class EntryError(ValueError):
-    """One call of a dump that cannot be replayed."""
+    """One call of a dump cannot be replayed."""
 
 
 class Found(NamedTuple):
-    """A dump.json, and the folder of its output below that of all output: "." or, for example, "step0/rank1"."""
+    """A dump.json, and its output folder relative to the whole output: "." or, for example, "step0/rank1"."""
 
     path: Path
     folder: Path
 
     def digest(self) -> str:
-        """Returns what tells this dump.json from others; empty if it is no file."""
+        """Returns a digest of this dump.json; empty if it is not a file."""
         if not self.path.is_file():
             return ""
         with self.path.open("rb") as file:
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 def find_dumps(path: Path) -> list[Found]:
     """Returns the dump that `path` names, or all of a folder's steps, stages and ranks, step2 before step10.
 
-    They may be at any depth: trainers keep a folder for each stage of a step. Raises DumpError without any.
+    They may be at any depth: trainers keep a folder for each stage of a step. Raises DumpError if there are none.
     """
     if not path.is_dir():
         return [Found(path, Path())]
@@ -74,20 +74,20 @@ def _natural(found: Found) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What a dump tells of a tensor."""
+    """A dump's description of a tensor."""
 
     dtype: str
     """Its name without "torch."."""
     shape: tuple[int, ...]
     requires_grad: bool
     bounds: tuple[Any, Any]
-    """The smallest and the largest element, unless the dump has none; they may be anything."""
+    """The smallest and the largest element, if the dump has them; unchecked."""
     data_name: str | None
-    """The name of its file, which has no folder in it."""
+    """The name of its file, without a folder."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
-        """Raises EntryError for a dtype, a shape or a file's name that is none."""
+        """Raises EntryError if the dtype, the shape or the file's name is invalid."""
         dtype, shape, name = str(raw.get("dtype")).removeprefix("torch."), raw.get("shape"), raw.get("data_name")
         if dtype not in _SIZES:
             raise EntryError(f"The dtype {dtype[:40]} cannot be replayed; those that can are {', '.join(_SIZES)}.")
@@ -125,13 +125,13 @@ def tensors(raw: Any, depth: int = 0) -> Iterator[TensorInfo]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One call; arguments are as dump.json has them, for `values`. Properties raise EntryError."""
+    """One call; arguments are in dump.json's form, for `values`. Properties raise EntryError."""
 
     name: str
     """For example "Functional.max_pool2d.0" or "torchvision.ops.roi_align.0"."""
     forward: Any
     backward: Any
-    """None, if the dump has no backward pass of the call."""
+    """None if the dump has no backward pass of the call."""
 
     @property
     def prefix(self) -> str:
@@ -148,22 +148,22 @@ class Entry:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The arguments by keyword."""
+        """The keyword arguments."""
         return _member(self.forward, "input_kwargs", {})
 
     @property
     def outputs(self) -> list[Any]:
-        """What the call returned: one output, or the elements of a tuple; empty if the dump does not tell."""
+        """The call's results: one output, or the elements of a tuple; empty if the dump lacks them."""
         return _member(self.forward, "output", [])
 
     @property
     def grad_outputs(self) -> list[Any]:
-        """What the backward pass was given; the first is the gradient of the first output."""
+        """The gradients given to the backward pass, the first output's first."""
         return [] if self.backward is None else _member(self.backward, "input", [])
 
     @property
     def grad_inputs(self) -> list[Any]:
-        """What the backward pass of the function's last step returned, which is all of it for most functions."""
+        """The gradients returned by the function's last step, which is the whole backward pass of most functions."""
         return [] if self.backward is None else _member(self.backward, "output", [])
 
 
@@ -183,20 +183,20 @@ class Dump:
 
     path: Path
     entries: tuple[Entry, ...]
-    """In the order of their forward passes, which is the file's."""
+    """Calls in the order of their forward passes, as in the file."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """All that the file has, in the order of execution; names of calls end with ".forward" or ".backward"."""
+    """All entries of the file in the order of execution; names of calls end with ".forward" or ".backward"."""
     level: str = ""
-    """msprobe's name for what is dumped: "L0" for modules, "L1" for functions, "mix" for both."""
+    """msprobe's level of the dump: "L0" for modules, "L1" for functions, "mix" for both."""
 
     @property
     def tensor_folder(self) -> Path:
-        """Where the tensors' files are; the folder that dump.json itself names is the writer's."""
+        """The folder of the tensors' files; dump.json itself names the writer's folder."""
         return self.path.parent / "dump_tensor_data"
 
 
 def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
-    """Reads a dump.json; raises DumpError for one that holds nothing to repeat, and OSError if it cannot be read."""
+    """Reads a dump.json; raises DumpError if it holds nothing to repeat, and OSError if it cannot be read."""
     text = _bytes(path, max_bytes)
     data, level = _parsed(path, text)
     calls: dict[str, dict[str, Any]] = {"forward": {}, "backward": {}}
@@ -214,7 +214,7 @@ def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
 
 
 def _are_empty(data: Mapping[str, Any]) -> bool:
-    """Returns whether all tensors are empty: msprobe writes neither data nor statistics of such."""
+    """Returns whether all tensors are empty, for which msprobe writes neither data nor statistics."""
     rest: list[Any] = [data]
     while rest:
         each = rest.pop()
@@ -237,7 +237,7 @@ def _bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def _parsed(path: Path, text: bytes) -> tuple[dict[str, Any], str]:
-    """Returns the members `data` and `level`, after checks of the others."""
+    """Returns the members `data` and `level` after checking the others."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -253,6 +253,6 @@ def _parsed(path: Path, text: bytes) -> tuple[dict[str, Any], str]:
 
 
 def _is_cut(error: json.JSONDecodeError) -> bool:
-    """Returns whether an object ends where more was expected, perhaps within a word or a string."""
+    """Returns whether the text ends too early, perhaps within a word or a string."""
     is_at_end = len(error.doc[error.pos :].strip()) < len("-Infinity") or error.msg.startswith("Unterminated")
     return not error.doc.strip() or (error.doc.lstrip().startswith("{") and is_at_end)

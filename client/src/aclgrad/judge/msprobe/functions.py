@@ -1,4 +1,4 @@
-"""The functions of PyTorch that have the gradients of sample cases, but for attention and losses."""
+"""PyTorch's functions with the gradients of sample cases, except attention and losses."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -42,7 +42,7 @@ def _windows(given: Given) -> tuple[tuple[int, int], ...]:
 
 
 def _max_unpool(axes: int) -> Api:
-    """Windows of any size unpool alike: the indices say all. These are of stride 1, and have the case's size."""
+    """Windows of any size unpool alike, because only the indices matter. These have stride 1 and the case's size."""
 
     def arguments(given: Given) -> Arguments:
         input, indices = given.arrays["self"], given.arrays["indices"]
@@ -109,7 +109,7 @@ def _elementwise(function: str, *attributes: str) -> Api:
 
 
 _SELU: Final = (1.6732632423543772, 1.0507009873554805, 1.0)
-"""The numbers of ELU that SELU has."""
+"""SELU's numbers of ELU."""
 
 
 def _numbers_of_elu(typed: TypedCase) -> tuple[float, ...]:
@@ -141,7 +141,7 @@ def _gelu(approximate: Callable[[Given], str]) -> Api:
 
 
 def _threshold(given: Given) -> Arguments:
-    """Whatever the function puts below the threshold has no gradient."""
+    """The values that the function puts below the threshold have no gradient."""
     return given.tensor("self"), given["threshold"], 0.0
 
 
@@ -171,7 +171,7 @@ def _name_of_convolution(typed: TypedCase) -> str:
 
 
 def _convolution(given: Given) -> Arguments:
-    """The operator is not given the bias, of any values."""
+    """The operator does not get the bias, whose values do not matter."""
     grad_output = given.arrays["grad_output"]
     bias = given.with_gradient("bias", np.zeros(grad_output.shape[1], grad_output.dtype))
     tensors = given.tensor("input"), given.tensor("weight"), bias
@@ -183,7 +183,8 @@ def _convolution(given: Given) -> Arguments:
 
 
 def _product(name: str, weight: Callable[[Array], Array]) -> Api:
-    """A function of any input, and of `weight(mat2)`: the input's gradient is self @ mat2 if self is the result's."""
+    """A function of any input and of `weight(mat2)`; its gradient is self @ mat2, where self is the result's
+    gradient."""
 
     def grad_output(given: Given) -> Array:
         left, right = given.arrays["self"], given.arrays["mat2"]
@@ -232,7 +233,7 @@ APIS: Final[Mapping[str, Api]] = {
     "hardswish_backward": _elementwise("hardswish"),
     "hardtanh_backward": _elementwise("hardtanh", "min", "max"),
     "layer_norm_backward": Api("Functional.layer_norm", _layer_norm),
-    # Of the result, too: it has the signs of the input.
+    # Also for the result, which has the signs of the input.
     "leaky_relu_backward": _elementwise("leaky_relu", "negative_slope"),
     "log_sigmoid_backward": _elementwise("logsigmoid"),
     "log_softmax_backward": _of_output("log_softmax", lambda output: output, "dim"),
@@ -270,9 +271,9 @@ APIS: Final[Mapping[str, Api]] = {
     **ATTENTION,
     **LOSSES,
 }
-"""By the operator."""
+"""Functions by operator."""
 
 
 def api_of_operator(name: str) -> Api:
-    """Returns the call of PyTorch for an operator, by its wire name. Those of forward functions have no backward."""
+    """Returns the PyTorch call for an operator, by its wire name. Forward functions' calls have no backward pass."""
     return APIS.get(name) or Api(f"Torch.{name}", refusal=_NO_BACKWARD)

@@ -1,4 +1,4 @@
-"""The losses of PyTorch that have the gradients of sample cases."""
+"""PyTorch's losses with the gradients of sample cases."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -17,7 +17,7 @@ def _input_and_target(given: Given) -> Arguments:
 
 
 def _loss(function: str, *attributes: str, **options: Any) -> Api:
-    """A loss of each element, whose target has the input's shape, as PyTorch wants it."""
+    """A loss of each element, whose target has the input's shape, as PyTorch requires."""
 
     def grad_output(given: Given) -> Array:
         own, shape = given.arrays["grad_output"], given.arrays["self"].shape
@@ -36,7 +36,7 @@ def _refuses_loss(typed: TypedCase) -> str:
 
 
 def _weighted(*places: str | None) -> Callable[[Given], Arguments]:
-    """Returns the arguments behind input and target: weights, and None for what PyTorch no longer takes."""
+    """Returns the arguments after input and target: weights, and None for obsolete ones."""
 
     def arguments(given: Given) -> Arguments:
         values = {"reduction": _REDUCTIONS[given["reduction"]]}
@@ -50,7 +50,7 @@ def _nll_loss(given: Given) -> Arguments:
 
 
 def _cross_entropy(given: Given) -> Arguments:
-    """Logits that are logarithms of shares are those logarithms."""
+    """Log probabilities as logits are their own log softmax."""
     logits = given.with_gradient("input", given.arrays["log_prob"])
     return logits, given.tensor("target"), given.tensor("weight")
 
@@ -96,4 +96,4 @@ LOSSES: Final[Mapping[str, Api]] = {
     ),
     "smooth_l1_loss_backward": _loss("smooth_l1_loss", "beta"),
 }
-"""By the operator."""
+"""Functions by operator."""

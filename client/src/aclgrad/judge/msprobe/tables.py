@@ -1,7 +1,7 @@
-"""The pair of CSV files that acc_check writes for a rank of a step: a line for each API, and a row for each gradient.
+"""The pair of CSV files of acc_check for a rank of a step: a line for each API, and a row for each gradient.
 
 `msprobe api_precision_compare` reads the details of two devices, so a pair may have a second details file, of the same
-name in the folder `local`. Files are UTF-8 with a BOM, lines end with CRLF, and quotes are those of Python's csv.
+name in the folder `local`. Files are UTF-8 with a BOM, lines end with CRLF, and quoting is that of Python's csv.
 """
 
 import contextlib
@@ -27,23 +27,23 @@ _STAMP: Final = "%Y%m%d%H%M%S"
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """One pair of tables. Nothing stays open between two APIs; all methods raise OSError with the name of a file."""
+    """One pair of tables. No file stays open between two APIs; all methods raise OSError with the name of a file."""
 
     result: Path
     details: Path
     local: Path | None
     complete: dict[str, str]
-    """The status of every API that has its line and its rows, by its name, for example "Functional.pad.0"."""
+    """The status of every complete API by name, for example "Functional.pad.0"."""
 
     @property
     def files(self) -> dict[Path, tuple[str, ...]]:
-        """The titles of the files by their paths, the one that is written last at the end."""
+        """The titles of the files by path, in the order of writing."""
         details = [path for path in (self.local, self.details) if path]
         return dict.fromkeys(details, TITLE) | {self.result: RESULT_TITLE}
 
     @classmethod
     def start(cls, folder: Path, *, local: bool = False) -> Self:
-        """Starts a pair of its own beside those that the folder has, and makes the folder if there is none."""
+        """Starts a new pair in the folder, which is made if it does not exist."""
         _make(folder)
         time = datetime.now()
         while True:
@@ -59,10 +59,10 @@ class Tables:
 
     @classmethod
     def resume(cls, folder: Path, *, local: bool = False) -> Self:
-        """Goes on with the newest pair of the folder, or starts one if there is none.
+        """Continues the newest pair of the folder, or starts one if there is none.
 
-        A process may have ended anywhere: what it wrote of an API that is not complete is cut. Raises ValueError for
-        files of other columns.
+        Removes the rows of an incomplete API, because a process may have ended anywhere. Raises ValueError for files
+        with other columns.
         """
         stamps = [match[1] for each in folder.glob("*.csv") if (match := _RESULT_NAME.fullmatch(each.name))]
         if not stamps:
@@ -83,10 +83,10 @@ class Tables:
         return cls(folder / f"accuracy_checking_result_{stamp}.csv", folder / details, second, {})
 
     def write(self, api: str, rows: Sequence[Row], local: Sequence[Row] = ()) -> Status:
-        """Appends the rows of an API's gradients, at least one, and its line, and returns the status in the line.
+        """Appends the rows of an API's gradients, at least one, and its line, and returns the line's status.
 
-        `rows` are of the positional tensors, in their order; `local` are the second device's. Raises ValueError for an
-        API that is complete: msprobe reads no file in which a name stands twice.
+        `rows` are of the positional tensors in order; `local` are the second device's. Raises ValueError if the API is
+        complete: msprobe refuses a file with a repeated name.
         """
         if api in self.complete:
             raise ValueError(f"{api} has been written to {self.details} already.")
@@ -95,7 +95,7 @@ class Tables:
             _append(self.local, _cells(api, local))
         cells = _cells(api, rows)
         _append(self.details, cells)
-        # The line comes last: whoever finds it finds the rows as well.
+        # The line is last, so that its rows exist whenever it does.
         _append(self.result, [[api, SPACE, status, *cells[0][-1:]] if status is Status.SKIP else [api, SPACE, status]])
         self.complete[api] = status
         return status
@@ -108,7 +108,7 @@ def status_of(rows: Iterable[Row]) -> Status:
 
 
 def is_readable(path: Path) -> bool:
-    """Returns whether msprobe reads a file of this name: it refuses blanks and most signs anywhere in the full path."""
+    """Returns whether msprobe reads this path: it refuses blanks and most punctuation anywhere in the full path."""
     return re.fullmatch(r"[a-zA-Z0-9_.:/-]+", str(path.resolve())) is not None
 
 
@@ -120,7 +120,7 @@ def _cells(api: str, rows: Iterable[Row]) -> list[list[str]]:
 
 
 def _api(row: Sequence[str]) -> str:
-    """Returns the API of a row of details, whose name goes on with ".backward.output.0"."""
+    """Returns the API of a row of details, whose name continues with ".backward.output.0"."""
     return row[0].rsplit(".", 3)[0]
 
 
@@ -128,7 +128,7 @@ def _rows(path: Path, title: Sequence[str]) -> list[list[str]]:
     """Returns the whole rows of a table that may end in the middle of one, without its title."""
     text = path.read_bytes().decode("utf-8-sig", "replace") if path.exists() else ""
     rows: list[list[str]] = []
-    # A quote that is still open at the end is an error of the last row.
+    # An open quote at the end is an error of the last row.
     with contextlib.suppress(csv.Error):
         for row in csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline=""), strict=True):
             rows += [row] if len(row) >= 3 else []
@@ -138,7 +138,7 @@ def _rows(path: Path, title: Sequence[str]) -> list[list[str]]:
 
 
 def _keep(path: Path, title: Sequence[str], apis: Container[str]) -> None:
-    """Writes the table anew with the rows of these APIs; whoever looks in the meantime sees the old one or the new."""
+    """Replaces the table atomically by one with only the rows of these APIs."""
     kept = [row for row in _rows(path, title) if (row[0] if title is RESULT_TITLE else _api(row)) in apis]
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)

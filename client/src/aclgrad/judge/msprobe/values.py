@@ -1,10 +1,10 @@
-"""The arguments of a dump's calls, with tensors of the CPU: those of files, or random ones as acc_check draws them.
+"""The arguments of a dump's calls as CPU tensors: from files, or random ones like acc_check's.
 
-Of a file, made by somebody else, nothing is executed, and nothing is allocated before its size and its members are
-those of the tensor that dump.json tells of. Without files, acc_check fills a tensor with uniform numbers between the
-smallest and the largest element that the dump tells of. All come from one generator, so what a tensor holds depends on
-every tensor before it. The rules are those of mindstudio-probe 26.2.0 (pytorch/api_accuracy_checker/acc_check), but for
-the float32 arguments of conv1d and conv2d, which it rounds afterwards.
+Files are untrusted: nothing in them is executed, and nothing is allocated before their size and members match the
+tensor in dump.json. Without files, acc_check fills a tensor with uniform numbers between the smallest and the largest
+element in the dump. All come from one generator, so a tensor's values depend on every tensor before it. The rules are
+those of mindstudio-probe 26.2.0 (pytorch/api_accuracy_checker/acc_check), except for the float32 arguments of conv1d
+and conv2d, which it rounds afterwards.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError, TensorInfo, is_t
 from aclgrad.tensors import DTYPES
 
 _OVERHEAD: Final = 2**16
-"""The most that a file takes beside the elements, in bytes: their alignment, their type, the names of members."""
+"""The most bytes of a file beside the elements: their alignment, their type, the names of members."""
 _GLOBALS: Final = (
     *("torch._utils _rebuild_tensor_v2", "collections OrderedDict"),
     *("torch_npu.utils.storage _rebuild_npu_tensor", "torch_npu.npu._format Format", "__builtin__ getattr"),
 )
-"""What the pickle of one tensor names beside its storage. torch.load allows more, some of which takes any memory."""
+"""The names in the pickle of one tensor beside its storage. torch.load allows more; some can take any memory."""
 _NOT_RUN: Final = ("to", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_with_format")
 _RANDOM: Final = re.compile(
     r"((feature_)?alpha_|native_|_npu_)?dropout\d?d?|bernoulli|cauchy|exponential|geometric|gumbel_softmax|log_normal"
@@ -41,15 +41,15 @@ _DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for name in
 
 
 def load_tensor(folder: Path, info: TensorInfo) -> Tensor:
-    """Returns the tensor of a file in the folder, on the CPU; raises EntryError for one that is not as `info` tells."""
+    """Returns the tensor of a file in the folder, on the CPU; raises EntryError if it does not fit `info`."""
     name = str(info.data_name)
     try:
         tensor = _read(folder / name, info)
     except EntryError:
         raise
-    except Exception as error:  # whatever the system, the zip, the pickle or the header makes the libraries raise
+    except Exception as error:  # of the system, the zip, the pickle or the header
         raise EntryError(f"{name} cannot be read: {' '.join(str(error).split())[:200]}") from error
-    # The storage as well: a tensor may claim more elements than its file has.
+    # The storage, too: a tensor may claim more elements than its file has.
     if (
         type(tensor) is not Tensor
         or tensor.layout != torch.strided
@@ -103,7 +103,7 @@ def _is_known(name: str) -> bool:
 
 
 def _rebuild_npu_tensor(*args: Any) -> Tensor:
-    """Does on the CPU what torch_npu's function of this name does; every file of a tensor of a card names it.
+    """torch_npu's function of this name on the CPU; every file of a card's tensor names it.
 
     The last argument is the format in the card's memory; in the file, elements are in the usual order.
     """
@@ -112,7 +112,7 @@ def _rebuild_npu_tensor(*args: Any) -> Tensor:
 
 
 def _no_format(*_: Any) -> None:
-    """Stands for the format, which Python pickles as a call of its class or, in releases of 3.11, of getattr."""
+    """Stands for the format, which Python pickles as a call of its class or, in some releases of 3.11, of getattr."""
 
 
 _OF_NPU: Final = [
@@ -123,9 +123,9 @@ _OF_NPU: Final = [
 
 
 MAX_BYTES: Final = 2**30
-"""What the tensors of one call may take together."""
+"""The most bytes of one call's tensors."""
 SEED: Final = 1234
-"""acc_check's."""
+"""acc_check's seed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,15 +135,15 @@ class Values:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     grad_output: Tensor | None
-    """The gradient of the first output; None, if the dump has no backward pass of the call."""
+    """The gradient of the first output; None if the dump has no backward pass of the call."""
 
 
 def read_values(
     dump: Dump, wanted: Callable[[Entry], bool] = lambda _: True, *, max_bytes: int = MAX_BYTES
 ) -> Iterator[tuple[Entry, Values | EntryError]]:
-    """Yields the wanted calls in the dump's order, each with its arguments or with the reason to skip it.
+    """Yields the wanted calls in the dump's order, each with its arguments or the reason to skip it.
 
-    Files are read when their call is reached. Random numbers are drawn for the calls that are not wanted as well.
+    Files are read when their call is reached. Random numbers are drawn for unwanted calls, too.
     """
     generator = Generator().manual_seed(SEED)
     for entry in dump.entries:
@@ -158,7 +158,7 @@ def read_values(
 
 
 def built_arguments(entry: Entry, load: Callable[[TensorInfo], Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the arguments of a call, with the tensors that `load` returns; raises EntryError for a broken one."""
+    """Returns the arguments of a call, with the tensors from `load`; raises EntryError if it is broken."""
     return _arguments(entry, [load(info) for raw in (*entry.kwargs.values(), entry.args) for info in tensors(raw)])
 
 
@@ -174,12 +174,12 @@ def with_gradient(tensor: Tensor, info: TensorInfo) -> Tensor:
 
 
 def first_random(dump: Dump) -> Entry | None:
-    """Returns the first call that draws random numbers itself: after it, acc_check's are others than those here."""
+    """Returns the first call that draws random numbers itself: after it, acc_check's numbers differ from ours."""
     return next((entry for entry in dump.entries if _RANDOM.fullmatch(entry.api.rstrip("_"))), None)
 
 
 def _values(entry: Entry, folder: Path | None, generator: Generator, max_bytes: int) -> Values:
-    """Returns the arguments of a call; without a folder only its random ones, for the sake of the generator."""
+    """Returns the arguments of a call; without a folder only its random ones, to advance the generator."""
     _check_size(entry, max_bytes)
     made, gradients = _all_tensors(entry, folder, generator)
     if not folder:
@@ -189,7 +189,7 @@ def _values(entry: Entry, folder: Path | None, generator: Generator, max_bytes: 
 
 def _check_size(entry: Entry, max_bytes: int) -> None:
     infos: list[TensorInfo] = []
-    # A broken one has its error when its turn to be made comes.
+    # A broken argument raises its error when it is made.
     with contextlib.suppress(EntryError):
         for raw in (*entry.kwargs.values(), entry.args, entry.grad_outputs):
             infos.extend(tensors(raw))
@@ -200,9 +200,9 @@ def _check_size(entry: Entry, max_bytes: int) -> None:
 
 
 def _all_tensors(entry: Entry, folder: Path | None, generator: Generator) -> tuple[list[Tensor], list[Tensor]]:
-    """Returns the tensors of the arguments, those by keyword first as in acc_check, and those of the backward pass.
+    """Returns the tensors of the arguments, keyword ones first like acc_check, and of the backward pass.
 
-    What acc_check does not draw comes from a generator of its own.
+    Tensors that acc_check does not draw come from a generator of their own.
     """
     own = Generator().manual_seed(SEED)
     source = generator if _is_run(entry) else own
@@ -286,7 +286,7 @@ def _with_ends(tensor: Tensor, low: float, high: float) -> Tensor:
 
 
 def _built(raw: Any, made: Iterator[Tensor]) -> Any:
-    """Returns the argument that dump.json tells of; tensors are taken from `made`."""
+    """Returns the argument described in dump.json; tensors are taken from `made`."""
     if raw is None:
         return None
     if isinstance(raw, list):
@@ -317,7 +317,7 @@ def _scalar(value: Any) -> bool | int | float | str:
 
 _BUILDERS: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("bool", "int", "float", "str"), _scalar),
-    # Numpy's, which models compute sizes with.
+    # numpy's, with which models compute sizes.
     **dict.fromkeys((f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)), _scalar),
     **dict.fromkeys(("bool_", "str_"), _scalar),
     "torch.Size": torch.Size,
@@ -327,4 +327,4 @@ _BUILDERS: Final[dict[str, Callable[[Any], Any]]] = {
     "slice": lambda value: slice(*value),
     "ellipsis": lambda _: ...,
 }
-"""By the type in dump.json; a device is the CPU here, wherever the dump was made."""
+"""Readers by the type in dump.json; a device is the CPU here, wherever the dump was made."""

@@ -1,1 +1,1 @@
-"""Programs to judge: drawn at random, with what the definitions give for each of their steps."""
+"""Programs to judge: drawn at random, with the definitions' results of each step."""

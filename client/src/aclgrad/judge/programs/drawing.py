@@ -16,22 +16,22 @@ from aclgrad.products import Product
 from aclgrad.tensors import TensorType, View, row_major
 
 MOST_ELEMENTS: Final = 20_000
-"""Of one tensor: larger cases are drawn again."""
+"""Most elements of a tensor; larger cases are drawn again."""
 FAULTS: Final = ("attribute", "name", "values")
-"""How a step is wrong: an attribute or an input that no operator has, or indices out of range."""
+"""Faults of a step: an attribute or an input that no operator has, or indices out of range."""
 
 
 @dataclass(slots=True)
 class DrawnProgram(Program):
-    """A program some of whose steps have to fail."""
+    """A program with steps that have to fail."""
 
     faults: dict[int, str] = field(default_factory=dict)
-    """How steps are wrong, by number."""
+    """Faults by step."""
 
     def failed(self) -> dict[int, int]:
-        """Returns the steps that have to fail, each with the first step whose failure is behind it.
+        """Returns the steps that have to fail, each with the first step that causes its failure.
 
-        Values are looked at when steps run, everything else of all steps before.
+        Values are checked when steps run, everything else before.
         """
         found: dict[int, int] = {}
         for faults in (FAULTS[:2], FAULTS[2:]):
@@ -51,7 +51,7 @@ def draw_program(
     *,
     faults: bool = True,
 ) -> DrawnProgram:
-    """Draws a program of 1 to `most_steps` steps of these operators, or of all that the product has.
+    """Draws a program of 1 to `most_steps` steps of these operators, or of all of the product's.
 
     All steps have the dtype, so that they can use each other's outputs.
     """
@@ -91,7 +91,7 @@ def _draw_step(integer: Integer, generator: np.random.Generator, program: DrawnP
         if each.name not in arguments.inputs:
             continue
         given = Given(each.name, arguments.inputs[each.name])
-        # Such values are those of the sample: what makes them legal, or far from a jump, may be in another input.
+        # Such values stay the sample's: they may be legal, or far from a jump, because of another input.
         has_rule = arrays[each.name] is not drawn[each.name] or each.name in ruled
         if has_rule or not _refer(integer, program, given):
             given.array = arrays[each.name]
@@ -112,7 +112,7 @@ def _array(generator: np.random.Generator, type: TensorType) -> Array:
 
 
 def _refer(integer: Integer, program: DrawnProgram, given: Given) -> bool:
-    """Makes the input an output of an earlier step, if there is one of its dtype: as it is, or by a view."""
+    """Makes the input an output of an earlier step, if there is one of its dtype, or a view of it."""
     dtype = given.type.dtype
     candidates = [
         (number, name, type)
@@ -131,7 +131,7 @@ def _refer(integer: Integer, program: DrawnProgram, given: Given) -> bool:
 
 
 def _share(integer: Integer, program: DrawnProgram, given: Given, has_rule: bool) -> None:
-    """Has the table hold the array, or the input take one that the table has."""
+    """Puts the array into the table, or makes the input refer to one of the table."""
     assert given.array is not None
     if integer(0, 2):
         return
@@ -148,7 +148,7 @@ def _share(integer: Integer, program: DrawnProgram, given: Given, has_rule: bool
 
 
 def _draw_view(integer: Integer, shape: tuple[int, ...], count: int) -> View:
-    """Draws a view of so many elements: dense, transposed, or with strides that fit."""
+    """Draws a view of this many elements: dense, transposed, or with fitting strides."""
     if 0 in shape:
         return View(0, tuple(0 for _ in shape))
     dense = row_major(shape)
@@ -173,7 +173,7 @@ def _ruled(typed: TypedCase) -> set[str]:
 
 
 def _spoil(integer: Integer, step: Step, ruled: Collection[str]) -> str:
-    """Makes a step wrong, and returns how: integers that follow a rule may get others."""
+    """Makes a step wrong, and returns its fault; integers that follow a rule may change."""
     given_indices = [each for each in step.inputs if each.name in ruled]
     indices = [(each, each.array) for each in given_indices if each.array is not None and each.array.dtype.kind == "i"]
     fault = FAULTS[integer(0, 2 if indices and indices[0][1].size else 1)]

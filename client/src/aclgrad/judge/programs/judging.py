@@ -1,4 +1,4 @@
-"""What the definitions give for the steps of a program, each from the inputs that it had, and how near is right."""
+"""The definitions' results of a program's steps, each for its actual inputs, and the tolerances."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,31 +16,31 @@ from aclgrad.products import Product
 from aclgrad.tolerances import tolerance_of
 
 DEFINITION: Final = "the definition"
-"""What computed expected values, as bundles have it."""
+"""The name in bundles of what computed expected values."""
 LARGEST: Final = 30.0
-"""Values of inputs up to which a definition judges: beyond, rounding of a chain says more than the operator."""
+"""A definition judges inputs up to this size; beyond, rounding of a chain outweighs the operator."""
 _OF_SAMPLES: Final = 6.0
-"""Values up to which an operator's own tolerance holds: those of its samples, which are standard normal."""
+"""An operator's own tolerance holds up to this size, that of its standard normal samples."""
 _LARGE: Final = 300.0
-"""Results that statistics of a softmax may give up to which they are taken for those of the other inputs."""
+"""Softmax statistics count as those of the other inputs if results are at most this large."""
 _SLACK: Final = 2.0**-12
-"""Of the largest value beyond: far more than rounding, far less than a tensor in a wrong place."""
+"""Share of the largest value beyond that: far more than rounding, far less than a misplaced tensor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expected:
-    """The outputs of a step by its definition, without those beyond their dtype, and how far results may be off."""
+    """The outputs of a step by its definition, without those that overflow their dtype, and the tolerance."""
 
     truths: Mapping[str, Array]
     tolerance: Tolerance
 
 
 def expected_of(step: Step, inputs: Mapping[str, Value], product: Product) -> Expected | None:
-    """Returns what the definition gives for these inputs, or None for inputs that it cannot judge."""
+    """Returns the definition's results for these inputs, or None if it cannot judge them."""
     spec = OPERATORS[step.operator]
     statistics = {each.name for each in spec.inputs if each.lanes}
     with np.errstate(invalid="ignore"):  # a NaN of bfloat16
-        # What a softmax is divided by makes results smaller, so it counts below 0 alone.
+        # The divisor of a softmax makes results smaller, so it only counts if it is negative.
         floats = {name: np.asarray(each) for name, each in inputs.items() if _is_of_floats(each)}
         sizes = [_largest(-np.minimum(each, 0) if name in statistics else each) for name, each in floats.items()]
     largest = max(sizes, default=0.0)
@@ -78,7 +78,7 @@ def _with_slack(tolerance: Tolerance, largest: float, truth: Array) -> Tolerance
 
 
 def other_bits(first: Sequence[Result], second: Sequence[Result]) -> Iterator[Returned]:
-    """Yields the outputs of the second results whose bits are not those of the first; failed steps have none."""
+    """Yields the second results' outputs whose bits differ from the first; failed steps have none."""
     for number, (one, other) in enumerate(zip(first, second, strict=True)):
         if not isinstance(one, AclgradError) and not isinstance(other, AclgradError):
             yield from ((number, name) for name in other if one[name].tobytes() != other[name].tobytes())

@@ -17,9 +17,9 @@ from aclgrad.wire.values import AttributeValue
 
 Array = np.ndarray[Any, Any]
 Value = Array | tuple[int, ...]
-"""Of an input: an array, or a shape without values."""
+"""An input: an array, or a shape without values."""
 Result = Mapping[str, Array] | AclgradError
-"""The outputs of a step that came back, or why it failed."""
+"""The returned outputs of a step, or its error."""
 Returned = tuple[int, str]
 """The number of a step, and the name of its output."""
 
@@ -42,28 +42,28 @@ class Given:
 
 @dataclass(slots=True)
 class Step:
-    """One step; `outputs` are those that it wants, none for all."""
+    """One step; `outputs` names the wanted ones, none for all."""
 
     operator: str
     inputs: list[Given]
     attributes: dict[str, AttributeValue]
     outputs: tuple[str, ...]
     types: dict[str, TensorType]
-    """Of the outputs that are wanted."""
+    """Types of the wanted outputs."""
     name: str = ""
-    """For people, unless it is empty."""
+    """A name for people; may be empty."""
 
 
 @dataclass(slots=True)
 class Program:
-    """Steps, and a table whose tensors all are used."""
+    """Steps, and a table whose tensors are all used."""
 
     steps: list[Step] = field(default_factory=list)
     table: list[Array] = field(default_factory=list)
 
     @property
     def title(self) -> str:
-        """What a line about the program begins with."""
+        """The beginning of a line about the program."""
         return self.steps[0].operator if len(self.steps) == 1 else f"program of {len(self.steps)} steps"
 
     @property
@@ -72,7 +72,7 @@ class Program:
         return [(number, name) for number, step in enumerate(self.steps) for name in step.types]
 
     def for_outputs(self, returned: Sequence[Returned]) -> "tuple[Program, list[Returned]]":
-        """Returns the steps that these outputs need, and the same outputs of them."""
+        """Returns the program of the steps that these outputs need, and the same outputs in it."""
         needed = {number for number, _ in returned}
         for number in reversed(range(len(self.steps))):
             if number in needed:
@@ -86,16 +86,16 @@ class Program:
         return replace(self, steps=steps), [(numbers[number], output) for number, output in returned]
 
     def label(self, returned: Returned) -> str:
-        """Returns the name of a step's output, or input: "g.grad_input", or "3.grad_input" if the step has no name.
+        """Returns the label of a step's output or input: "g.grad_input", or "3.grad_input" if the step has no name.
 
-        That of a program's only step needs none.
+        A program's only step needs no name.
         """
         number, output = returned
         step = self.steps[number].name or ("" if len(self.steps) == 1 else str(number))
         return f"{step}.{output}" if step else output
 
     def whole_type(self, given: Given) -> TensorType:
-        """Returns the type of what an input with values is a view of."""
+        """Returns the type of the tensor under an input with values."""
         if given.step is not None:
             return self.steps[given.step].types[given.output]
         array = given.array if given.entry is None else self.table[given.entry]
@@ -103,7 +103,7 @@ class Program:
         return type_of_array(given.name, array)
 
     def whole_of(self, given: Given, results: Sequence[Result]) -> Array | None:
-        """Returns what an input is a view of, given the results of the earlier steps; None if it has no values."""
+        """Returns the array under an input, given the results of the earlier steps; None if it has no values."""
         if given.step is None:
             return given.array if given.entry is None else self.table[given.entry]
         result = results[given.step]
@@ -144,9 +144,9 @@ def work_of(step: Step) -> Work:
 
 
 def alone(program: Program, results: Sequence[Result]) -> Program:
-    """Returns the steps that succeeded with the values of all inputs, so that nothing connects them.
+    """Returns the steps that succeeded, unconnected, with the values of all inputs.
 
-    Views remain, because sums may be in the order of the memory.
+    Views remain, because sums may be in memory order.
     """
     steps = []
     for step, result in zip(program.steps, results, strict=True):

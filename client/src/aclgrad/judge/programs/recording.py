@@ -1,4 +1,4 @@
-"""Programs to judge: the steps that something adds to one, with their arrays."""
+"""Records the steps that are added to a program, with their arrays, for judging."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -18,7 +18,7 @@ from aclgrad.tensors import TensorType, laid_over
 
 
 class Recorder(BaseProgram[None]):
-    """Notes the steps that are added; it has no server."""
+    """Records added steps, without a server."""
 
     def __init__(self) -> None:
         super().__init__(Requirements(MAX_MESSAGE_BYTES, shape_only=False), None)
@@ -52,7 +52,7 @@ class Recorder(BaseProgram[None]):
 
 
 def _array(input: StepInput) -> Array | None:
-    """Returns the array that was given, as it was then; None for another input."""
+    """Returns the given array with its values at that time; None for another input."""
     if not isinstance(input.entry, Entry):
         return None
     elements = np.frombuffer(input.entry.data, input.type.dtype.numpy)
@@ -64,7 +64,7 @@ def _array(input: StepInput) -> Array | None:
 def recorded(composite: str, *arguments: Any, **options: Any) -> tuple[Program, dict[str, Returned]]:
     """Returns the program of a function of `aclgrad.composites`, and the outputs that are its gradients, by name.
 
-    The step that makes a gradient has the name of it. An output lies as the operator makes it, and not as the operand.
+    The step that makes a gradient has its name. An output has the operator's layout, not the operand's.
     """
     recorder = Recorder()
     made = getattr(composites, composite)(recorder, *arguments, **options)

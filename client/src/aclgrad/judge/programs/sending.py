@@ -1,4 +1,4 @@
-"""Programs as the steps of a client's program, and what comes back."""
+"""Sends programs by a client's program, and returns the results."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +14,7 @@ from aclgrad.operators.catalogue import OPERATORS
 
 
 def send(client: Client, program: Program, returned: Sequence[Returned]) -> dict[str, Array]:
-    """Returns these outputs, by their labels. A program of one step is sent as a call of its operator."""
+    """Returns these outputs by label. A program of one step is sent as a call of its operator."""
     labels = [program.label(each) for each in returned]
     if len(program.steps) > 1:
         sent = client.program()
@@ -26,7 +26,7 @@ def send(client: Client, program: Program, returned: Sequence[Returned]) -> dict
 
 
 def add_steps(program: Program, to: BaseProgram[Any], returned: Sequence[Returned]) -> list[Handle]:
-    """Adds all steps, of which errors tell the names, and returns the handles of these outputs."""
+    """Adds all steps, with their names for errors, and returns the handles of these outputs."""
     handles: dict[Returned, Handle] = {}
     for number, step in enumerate(program.steps):
         to.place = partial(str, step.name or "no name")
@@ -39,7 +39,7 @@ def add_steps(program: Program, to: BaseProgram[Any], returned: Sequence[Returne
 def _input(program: Program, given: Given, handles: dict[Returned, Handle], to: BaseProgram[Any] | None) -> Any:
     if given.step is None:
         value = program.value_of(given, ())
-        # The type, because a shape would have that of another input.
+        # The type, because a shape would have another input's.
         return given.type if isinstance(value, tuple) else value
     whole = handles[given.step, given.output]
     if given.view is None:
@@ -50,5 +50,5 @@ def _input(program: Program, given: Given, handles: dict[Returned, Handle], to: 
 
 
 def _named(operator: str, made: Any) -> dict[str, Any]:
-    """Returns what an operator returned by the names of its outputs."""
+    """Returns an operator's results by the names of its outputs."""
     return dict(zip((each.name for each in OPERATORS[operator].outputs), arrays_of(made), strict=True))

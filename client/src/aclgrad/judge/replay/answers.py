@@ -1,4 +1,4 @@
-"""What a server computes of a call, beside float64 and PyTorch, and its gradients in acc_check's rows."""
+"""A server's results of a call, compared with float64 and PyTorch, and its gradients in acc_check's rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,22 +30,22 @@ _KEYWORDS: Final = cells.skipped("All tensors are keyword arguments, whose gradi
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A tensor that failed: what the bundle of the worst call says of it, and what the server was sent for it."""
+    """A failed tensor: the bundle's description of the worst call, and the call sent to the server."""
 
     row: Row
     sent: Callable[[Tolerance], JudgedProgram]
 
     def judged(self) -> JudgedProgram:
-        """Returns what was sent, with the tolerance by which it was judged."""
+        """Returns the sent call with its tolerance."""
         relative, absolute = (self.row.figures.get(name) or 0.0 for name in _TOLERANCE)
         return self.sent(Tolerance(relative, absolute))
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a server has computed of the forward or the backward pass of a call, or why it has computed nothing.
+    """A server's results of the forward or the backward pass of a call, or why there are none.
 
-    It has neither for a forward pass that computes nothing.
+    A forward pass that computes nothing has neither.
     """
 
     tensors: Sequence[TensorRow] = ()
@@ -57,7 +57,7 @@ class Pass:
 class Gradients(Pass):
     """A backward pass, with acc_check's rows for each positional tensor.
 
-    The rows of PyTorch's gradients mean nothing if there is no device for them.
+    Without a device for them, the rows of PyTorch's gradients have no meaning.
     """
 
     of_server: Sequence[cells.Row] = ()
@@ -66,7 +66,7 @@ class Gradients(Pass):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a call."""
+    """The outcome of a call."""
 
     job: Job
     backward: Gradients
@@ -78,7 +78,7 @@ _Pass = TypeVar("_Pass", bound=Pass)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A server that calls are judged by. PyTorch computes its own gradients on the device `local`, or on the CPU."""
+    """Judges a server's calls. PyTorch computes its own gradients on the device `local`, or on the CPU."""
 
     client: Client
     origin: Origin
@@ -87,13 +87,13 @@ class Asked:
     def answer(self, job: Job) -> Answer:
         """Judges one call.
 
-        Raises one of GONE where the server has gone away, and DeadlinePassedError where it no longer answers.
+        Raises one of GONE if the server has gone away, and DeadlinePassedError if it no longer answers.
         """
         gradients = self._tried(partial(self._gradients, job), partial(_without_gradient, job))
         return Answer(job, gradients, self._tried(partial(self._outputs, job), partial(_without_output, job)))
 
     def _tried(self, judge: Callable[[], _Pass], without: Callable[[str, AclgradError | None], _Pass]) -> _Pass:
-        """Returns what is judged, or what is said `without` that, for a reason or for an error of the server."""
+        """Returns the judged results, or the result of `without`, for a reason or an error of the server."""
         try:
             return judge()
         except GONE:
@@ -102,10 +102,10 @@ class Asked:
             return without(str(reason), None)
         except AclgradError as error:
             if isinstance(error, DeadlinePassedError):
-                # Is it the call that takes so long, or does the server no longer answer at all?
+                # Is this call slow, or does the server no longer answer at all?
                 self.client.server_status()
             return without(f"{type(error).__name__}: {error}", error)
-        except Exception as reason:  # PyTorch has many for arguments, and a dump may have any
+        except Exception as reason:  # PyTorch has many errors for arguments
             return without(f"PyTorch refuses the call: {reason}", None)
 
     def _failed(
@@ -164,7 +164,7 @@ class Asked:
 
 
 def _without_gradient(job: Job, reason: str, error: AclgradError | None) -> Gradients:
-    """Returns what a server has computed nothing of, or has failed at with an error."""
+    """Returns the outcome of a call that a server has not computed, or failed with an error."""
     text = line_of(reason)
     skipped = [cells.skipped(text)]
     if error is None or job.call is None:
@@ -199,7 +199,7 @@ def _limits(finding: Finding) -> tuple[float, float]:
 
 
 def _cells(truth: Array, gradient: Array) -> cells.Row:
-    """Returns acc_check's row: its reference is the truth, rounded as its own is."""
+    """Returns acc_check's row, whose reference is the truth, rounded like acc_check's own."""
     dtype = gradient.dtype.name
     with np.errstate(over="ignore"):
         rounded = truth.astype(cells.reference_dtype(dtype))
@@ -207,7 +207,7 @@ def _cells(truth: Array, gradient: Array) -> cells.Row:
 
 
 def _with_status(finding: Finding, row: cells.Row) -> Finding:
-    """Returns the finding, and where acc_check sees something that is right by the finding, a note of it."""
+    """Returns the finding, with a note if it passed but acc_check reports a problem."""
     if finding.verdict is not Verdict.PASSED or row.status in (cells.Status.PASS, cells.Status.SKIP):
         return finding
     message = f"acc_check says {row.status}, but PyTorch's own error is as large: {row.message}"

@@ -1,6 +1,6 @@
-"""One call of PyTorch, and its gradients by three hands: in float64, by PyTorch's own kernels, and by a server.
+"""One PyTorch call, and its gradients in float64, by PyTorch's own kernels, and by a server.
 
-It is what a dump's entry and a step of a user's own training have in common, so that both are judged alike.
+Calls of a dump and of a user's own training step are judged in this form.
 """
 
 import inspect
@@ -30,16 +30,16 @@ from aclgrad.torch.calls import (
 )
 
 Gradients = dict[str, Tensor]
-"""By the position of the tensor: "0", "1", ... among the positional tensors, or the name of the argument."""
+"""By the tensor's position: "0", "1", ... among the positional tensors, or the name of the argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class PyTorchCall:
-    """A differentiable call of one of PyTorch's functions, with tensors on any device.
+    """A differentiable call of a PyTorch function, with tensors on any device.
 
-    `remote` is the same function with the gradients of a client's server, or None if no operator computes them.
-    Tensors of `args`, nested in lists or not, and of `kwargs` that require grad get a gradient. `grad_output` is the
-    gradient of the output, or of the first of several outputs. `autocast` is the dtype of the autocast that was on.
+    `remote` is the same function with the gradients of a client's server, or None if no operator computes them. Tensors
+    of `args`, also in nested lists, and of `kwargs` that require grad get a gradient. `grad_output` is the gradient of
+    the output, or of the first of several. `autocast` is the dtype of an active autocast.
     """
 
     function: Callable[..., Any]
@@ -50,7 +50,7 @@ class PyTorchCall:
     autocast: torch.dtype | None = None
 
     def inputs(self) -> dict[str, Tensor]:
-        """Returns the tensors by their positions."""
+        """Returns the tensors by position."""
         positional = {str(number): each for number, each in enumerate(tensors_of(self.args))}
         return {**positional, **{name: each for name, each in self.kwargs.items() if isinstance(each, Tensor)}}
 
@@ -77,14 +77,14 @@ class PyTorchCall:
         return sum(each.numel() * each.element_size() for each in (*self.inputs().values(), self.grad_output))
 
     def detached(self) -> Self:
-        """Returns the call without the graphs that its tensors are of, which hold those of the whole step."""
+        """Returns the call without its tensors' graphs, which hold the tensors of the whole step."""
         args, kwargs, grad_output = mapped(Tensor.detach, (self.args, dict(self.kwargs), self.grad_output))
         return replace(self, args=args, kwargs=kwargs, grad_output=grad_output)
 
     def check_output(self, client: Client) -> None:
-        """Raises LocalError for arguments that give an output of another shape than `grad_output` has.
+        """Raises LocalError if the output's shape would not be that of `grad_output`.
 
-        Nothing is computed for that, or allocated: a few numbers may ask for an output of any size.
+        Computes and allocates nothing, because a few numbers may ask for an output of any size.
         """
         if self.remote is None:
             return
@@ -96,15 +96,15 @@ class PyTorchCall:
             raise LocalError(f"the output is {tuple(shape)}, and its gradient {tuple(self.grad_output.shape)}")
 
     def gradients(self, function: Callable[..., Any] | None = None, *, device: str | None = None) -> Gradients:
-        """Returns the gradients that PyTorch computes with the function, by default the call's own."""
+        """Returns PyTorch's gradients of the function, by default the call's own."""
         output, inputs = self._run(function or self.function, device)
         return _grad(output, inputs, self.grad_output)
 
     def wide_gradients(self) -> tuple[Gradients, Gradients]:
         """Returns the gradients in float64, or complex128, on the CPU, and how far rounding moves them.
 
-        They are linear in `grad_output`: each of its elements is moved up or down by half a unit in the last place, of
-        float32 also for halves, whose sums are float32.
+        They are linear in `grad_output`: each of its elements is moved up or down by half a unit in the last place; of
+        float32 even for halves, whose sums are float32.
         """
         output, inputs = self._run(self.function, None, wide=True)
         half_ulp = torch.finfo(max(self.grad_output.dtype, torch.float32, key=lambda each: each.itemsize)).eps / 2
@@ -136,7 +136,7 @@ class PyTorchCall:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the gradients of a call should be (`truths`, float64), and what PyTorch's own kernels make of them.
+    """The right gradients of a call (`truths`, float64), and those of PyTorch's own kernels.
 
     `rounding` is how far the truths move if the call's inputs are rounded.
     """
@@ -147,18 +147,18 @@ class Expected:
 
     @classmethod
     def of(cls, call: PyTorchCall, device: str | None = None) -> "Expected":
-        """Computes all, the benchmarks on the call's own device or on the one named."""
+        """Computes all, the benchmarks on the call's device or on the given one."""
         truths, rounding = map(_arrays, call.wide_gradients())
         return cls(truths, _arrays(call.gradients(device=device)), rounding)
 
 
 _DROPOUT: Final = "dropout_do_mask"
-"""The operator of a dropout, which is one call alone, or a part of attention."""
+"""The operator of a dropout, a call by itself or a part of attention."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerGradients:
-    """The gradients that a server computed of a call, and what it was sent for that; `names` are those of arguments."""
+    """A server's gradients of a call, and the call sent for them; `names` are the arguments' names."""
 
     gradients: Mapping[str, Array]
     sent: tuple[SentCall, ...]
@@ -176,9 +176,9 @@ class ServerGradients:
         return cls(_arrays(gradients), tuple(sent), call.names())
 
     def judge(self, name: str, expected: Expected, client: Client) -> Finding:
-        """Compares one gradient with what it should be, by the tolerance of what computes it on the server's product.
+        """Compares one gradient with the right one, by the tolerance of its operators on the server's product.
 
-        Wrong gradients of values that the product's route cannot hold are noted: they are infinite there.
+        Wrong gradients of values that the product's precision cannot hold are noted: they are infinite there.
         """
         gradient = self.gradients[name]
         limit = limit_of(self.sent, self.names[name], gradient, served_by(client).product)

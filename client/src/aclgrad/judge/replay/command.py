@@ -1,4 +1,4 @@
-"""The command line of a replay: flags to a run, and a run to an exit code."""
+"""The command line of a replay: its flags and its exit code."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _CONNECT_TIMEOUT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Options(command.Options):
-    """What the flags say."""
+    """The flags."""
 
     out: Path
     target: str
@@ -68,7 +68,7 @@ def replay(options: Options) -> tuple[Run, Told]:
 
 
 class _Replay:
-    """The dumps of a run, one after the other."""
+    """Replays the dumps of a run, one after the other."""
 
     def __init__(self, options: Options, engine: Engine) -> None:
         self._options = options
@@ -78,12 +78,12 @@ class _Replay:
         self.worst = WorstCall()
 
     def rows(self, source: Source, calls: command.Calls) -> Iterator[CallRow]:
-        """Yields the rows of the calls of one dump, and writes the tables of those that operators compute."""
+        """Yields the rows of one dump's calls, and writes the tables of those with operators."""
         names = {entry.name for entry in served_entries(source)}
         tables = self._opened(source) if names else None
 
         def take(answer: Answer) -> None:
-            # Before the rows: a run that resumes this one takes a call for done by them.
+            # Before the rows, because a run that resumes this one takes calls with rows as done.
             name, gradients = answer.job.name, answer.backward
             if tables and name in names and gradients.of_server and name not in tables.complete:
                 tables.write(name, gradients.of_server, gradients.of_pytorch)
@@ -114,7 +114,7 @@ class _Replay:
 
 
 class _Jobs:
-    """The calls of a dump; random inputs depend on those before, so they are read in order."""
+    """The calls of a dump, read in order because random inputs depend on earlier ones."""
 
     def __init__(self, source: Source) -> None:
         self._dump = source.dump
@@ -126,12 +126,12 @@ class _Jobs:
         return read_jobs(self._dump, lambda entry: entry.name == self._wanted)
 
     def of(self, call: Given) -> Job | None:
-        """Returns the call with those of its passes that are to be judged, or None for that of a module."""
+        """Returns the call with its passes to judge, or None for a module's call."""
         self._wanted = call.entry.name
         if self._wanted not in self._entries:
             return None
         job = next(self._rest, None)
-        if job is None:  # its place was passed, because an earlier run has judged its forward pass
+        if job is None:  # already skipped, because an earlier run has judged its forward pass
             self._rest = self._from_the_first()
             job = next(self._rest)
         passes = {each.rpartition(".")[2] for _, each in call.passes}

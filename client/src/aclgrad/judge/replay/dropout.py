@@ -1,4 +1,4 @@
-"""Dropouts that keep what a call has kept, as its output tells: by PyTorch, and with the gradient of a server."""
+"""Dropouts that keep the same elements as a call's output: by PyTorch, and with the gradient of a server."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -19,12 +19,12 @@ Pair = tuple[Callable[..., Any], Callable[..., Any]]
 
 
 def is_dropout(name: str) -> bool:
-    """Says whether the function of this name draws what it keeps, and its output tells that."""
+    """Returns whether the function of this name draws elements to keep that its output shows."""
     return name in DROPOUTS
 
 
 def as_it_kept(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]) -> Pair:
-    """Returns the dropout of a call with these outputs, the mask behind the result if it returns one.
+    """Returns the dropout of a call with these outputs, the mask after the result if it returns one.
 
     Raises LocalError for a call that drops nothing.
     """
@@ -46,7 +46,7 @@ def as_it_kept(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], output
 
 
 class _Remote(torch.autograd.Function):
-    """The result as it is, with the gradient of a server."""
+    """Returns the result unchanged, with the gradient of a server."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, result: Tensor, kept: Tensor, probability: float, client: Client) -> Tensor:

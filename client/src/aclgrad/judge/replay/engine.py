@@ -1,6 +1,6 @@
-"""The course of a replay: calls are judged by what is recorded on this CPU, and meanwhile by what a server computes.
+"""The course of a replay: this CPU judges recorded results while a server computes its own.
 
-What comes out has the order of what goes in.
+Rows keep the order of calls.
 """
 
 from collections import deque
@@ -18,10 +18,10 @@ from aclgrad.judge.replay.answers import Answer, Asked
 from aclgrad.judge.replay.jobs import NO_OPERATOR, Job
 
 _WINDOW_BYTES: Final = 2**28
-"""The tensors of calls under way; a larger one goes alone. Their float64 forms take several times as much."""
+"""Most bytes of calls under way; a larger call runs alone. Their float64 copies take several times as much."""
 _MODULE: Final = "a module; a dump of level L1 has the functions in it"
 WORKERS: Final = 16
-"""Calls under way: PyTorch's autograd asks for each gradient by itself."""
+"""Calls under way at once, because PyTorch's autograd requests gradients one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _UnderWay:
 
 
 class Engine:
-    """Judges calls by what is recorded and by one server."""
+    """Judges recorded results and those of one server."""
 
     def __init__(self, server: Asked, judge: Judge) -> None:
         self._server = server
@@ -45,8 +45,8 @@ class Engine:
     ) -> Iterator[CallRow]:
         """Yields the rows of the calls. `take` gets each answer before its rows come.
 
-        Raises one of GONE where the server has gone away, and DeadlinePassedError where it no longer answers; what was
-        yielded before stands.
+        Raises one of GONE if the server has gone away, and DeadlinePassedError if it no longer answers; earlier rows
+        are valid.
         """
         served_by(self._server.client)  # or each worker would ask
         window: deque[_UnderWay] = deque()
@@ -72,7 +72,7 @@ class Engine:
             while window:
                 yield from first()
         finally:
-            # Whoever stops waits for no call: those under way end with their client.
+            # A stop waits for no call: those under way end with their client.
             workers.shutdown(wait=False, cancel_futures=True)
 
 
@@ -86,16 +86,16 @@ def _is_full(window: Sequence[_UnderWay], size: int) -> bool:
 
 
 def _reason(call: Given | CallRow) -> str:
-    """Returns why a server does not compute a call that is no job."""
+    """Returns why a server does not compute a call without a job."""
     if isinstance(call, CallRow):
         return call.message
     return _MODULE if call.entry.name.startswith("Module.") else NO_OPERATOR
 
 
 def with_server(row: CallRow, answer: Answer | str) -> CallRow:
-    """Returns the row of a pass with the server's side of its tensors, or the reason for its lack.
+    """Returns the row of a pass with the server's side of its tensors, or the reason why it is missing.
 
-    Where a recorded gradient is that of an argument, both sides are those of one tensor, and so are those of results.
+    Recorded gradients of arguments, and results, have both sides in one tensor.
     """
     if isinstance(answer, str):
         return replace(row, unserved=answer) if row.is_backward else row
@@ -113,7 +113,7 @@ def with_server(row: CallRow, answer: Answer | str) -> CallRow:
 
 
 def _merged(recorded: TensorRow, computed: TensorRow | None) -> TensorRow:
-    """Returns the tensor with both sides, and the error of PyTorch in the call's own dtype."""
+    """Returns the tensor with both sides, and PyTorch's error in the call's own dtype."""
     if computed is None:
         return recorded
     sides = {**recorded.sides, **computed.sides}

@@ -1,4 +1,4 @@
-"""torch_npu's npu_fusion_attention with the gradients of a server, and its results as a step of a program."""
+"""torch_npu's npu_fusion_attention with a server's gradients, and its results as a step of a program."""
 
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ def remote_npu_fusion_attention(
     client: Client,
     **kwargs: Any,
 ) -> Any:
-    """Returns the results of this CPU, whose gradients come from the server."""
+    """Returns this CPU's results with gradients from the server."""
     call = FusedCall.of(query, key, value, head_num, input_layout, *args, **kwargs)
     with torch.no_grad():
         found = npu_fusion_attention(query, key, value, head_num, input_layout, *args, **kwargs)
@@ -34,7 +34,7 @@ def remote_npu_fusion_attention(
 
 
 class _Remote(torch.autograd.Function):
-    """The result as it is. The server gets the statistics as float32, which is what a device has."""
+    """Returns the result unchanged. The server gets the statistics in float32, like a device."""
 
     @staticmethod
     def forward(
@@ -57,7 +57,7 @@ class _Remote(torch.autograd.Function):
 
 
 def attributes_of(call: FusedCall) -> dict[str, Any]:
-    """Returns the operators' attributes. A mask of PyTorch's kind is one of mode 0 or 1, which do the same."""
+    """Returns the operators' attributes. A mask like PyTorch's has mode 0 or 1, which are the same."""
     return {
         "scale_value": call.scale,
         "head_num": call.heads,
@@ -82,9 +82,9 @@ def _tensor(value: Any) -> Any:
 
 
 def _add_masks(inputs: dict[str, Any], call: FusedCall, bias: str) -> str:
-    """Adds what is hidden and what is added; returns what the name of an operator with a bias ends with.
+    """Adds mask and bias to the inputs; returns the suffix of the operator's name for a bias.
 
-    torch_npu scales the bias with the scores, and the operator adds it behind the scale.
+    torch_npu scales the bias with the scores; the operator adds it after scaling.
     """
     if call.mask is not None:
         inputs["atten_mask"] = array_of(call.mask)

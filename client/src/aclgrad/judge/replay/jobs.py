@@ -84,11 +84,11 @@ _OTHERS: Final = {
     "NPU.npu_rotary_mul": Api(OTHERS["NPU.npu_rotary_mul"], remote_npu_rotary_mul),
     "NPU.npu_swiglu": Api(OTHERS["NPU.npu_swiglu"], swiglu),
     "torchvision.ops.roi_align": Api(OTHERS["torchvision.ops.roi_align"], roi_align),
-    # Old names, of the same arguments.
+    # Old names with the same arguments.
     **dict.fromkeys(("Functional.upsample", "Functional.upsample_nearest"), _INTERPOLATE),
     "Functional.upsample_bilinear": Api(_upsample_bilinear(functional.interpolate), _upsample_bilinear(interpolate)),
 }
-"""What need not be installed, and what a block has no need to see."""
+"""Functions of packages that may be missing, and functions that a block does not reroute."""
 
 
 _DROPOUTS: Final = ("NPU._npu_dropout", "Torch.native_dropout")
@@ -105,20 +105,20 @@ def served_apis() -> dict[str, Api]:
         if function in remotes
     }
     names = {f"NPU.npu_{name}": found[f"Functional.{name}"] for name in ("linear", "mish", "silu")}
-    # Each call has its own dropout, which keeps what that call has kept.
+    # Each call has its own dropout, which keeps the same elements.
     drawn = {name: Api(find_apis(name)[0].function, found["Functional.dropout"].remote) for name in _DROPOUTS}
     return {**found, **_OTHERS, **names, **drawn}
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One API of a dump, "Functional.pad.0": the call whose gradients are wanted, or why it lacks, and the API."""
+    """One API of a dump, "Functional.pad.0": the call whose gradients are wanted, or why it is missing, and the API."""
 
     name: str
     call: PyTorchCall | None
     reason: str = ""
     forward: Recorded | str = ""
-    """The call whose results are wanted, or the reason for its lack; empty if they are not wanted."""
+    """The call whose results are wanted, or why it is missing; empty if they are not wanted."""
 
     @property
     def api(self) -> str:
@@ -137,13 +137,13 @@ class Job:
 
 
 def served_entries(source: Source) -> list[Entry]:
-    """Returns the wanted calls with a backward pass of those APIs that operators differentiate."""
+    """Returns the wanted calls with a backward pass, of APIs that operators differentiate."""
     served, wanted = served_apis(), set(source.names())
     return [each for each in source.dump.entries if f"{each.name}.backward" in wanted and _api(each) in served]
 
 
 def read_jobs(dump: Dump, wanted: Callable[[Entry], bool]) -> Iterator[Job]:
-    """Yields the calls that are wanted, with their tensors or the reason for their lack."""
+    """Yields the wanted calls with their tensors, or why these are missing."""
     served = served_apis()
     for entry, values in read_values(dump, wanted):
         if isinstance(values, EntryError):
@@ -157,7 +157,7 @@ def _forward(dump: Dump, entry: Entry, values: Values | EntryError) -> Recorded 
     try:
         if not isinstance(values, EntryError):
             return Recorded.of_values(entry, values.args, values.kwargs, dump.tensor_folder)
-        # Only with its result, a dump tells all arguments of a cast.
+        # A dump has all arguments of a cast only with its result.
         return Recorded.of(entry, dump.tensor_folder) if entry.api in CASTS else str(values)
     except EntryError as reason:
         return str(reason)

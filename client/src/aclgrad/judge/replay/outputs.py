@@ -1,6 +1,6 @@
-"""The results of one call by three hands: in float64, by PyTorch's own kernels, and by a server.
+"""The results of one call in float64, by PyTorch's own kernels, and by a server.
 
-A server computes what ATen's operators do one after the other, as one program.
+The server computes the call's ATen operators as one program.
 """
 
 from collections.abc import Mapping
@@ -39,12 +39,12 @@ from aclgrad.torch.calls import Array, LocalError, array_of, tensor_of
 
 _HALF_ULP: Final = torch.finfo(torch.float32).eps / 2
 BY_PYTORCH: Final = "PyTorch"
-"""What computed expected values, as bundles have it."""
+"""The name in bundles of what computed expected values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One result of a call: the server's, what it should be, and what PyTorch's own kernels make of it.
+    """One result of a call: the server's, the right one, and the one of PyTorch's own kernels.
 
     `rounding` is how far the truth moves if the call's inputs are rounded.
     """
@@ -55,19 +55,19 @@ class Output:
     benchmark: Array
     rounding: Array
     returned: Returned
-    """The output of the program that it is."""
+    """Its output of the program."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is one of integers or truth values, which do not round."""
+        """Whether it has integers or truth values, which do not round."""
         return self.result.dtype.kind in "iub"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOutputs:
-    """The results that a server computed of a call, by their places, and what it was sent for them.
+    """A server's results of a call by position, and the program sent for them.
 
-    Results that are an argument, or a part of one, are not among them.
+    Results that are an argument, or a part of one, are omitted.
     """
 
     function: str
@@ -80,8 +80,8 @@ class ServerOutputs:
     def of(cls, call: Recorded, client: Client) -> "ServerOutputs | None":
         """Returns None for a call that computes nothing.
 
-        Raises LocalError, with the reason, if no operators of the server compute the results, and NotJudgedError for a
-        call that cannot be repeated.
+        Raises LocalError, with the reason, if no operators of the server compute the results, and NotJudgedError if the
+        call cannot be repeated.
         """
         computed, served = Computed(call), served_by(client)
         if computed.seen.returns_argument and not computed.api.is_in_place:
@@ -109,9 +109,9 @@ class ServerOutputs:
         return cls(function, sources, outputs, program, limit)
 
     def judge(self, output: Output) -> Finding:
-        """Compares one result with what it should be, by the largest tolerance of the steps that compute it.
+        """Compares one result with the right one, by the largest tolerance of its steps.
 
-        Wrong results of values that the product's route cannot hold are noted: they are infinite there.
+        Wrong results of values that the product's precision cannot hold are noted: they are infinite there.
         """
         if output.is_exact:
             side = self.exact_side(output)
@@ -123,14 +123,14 @@ class ServerOutputs:
         return finding
 
     def exact_side(self, output: Output) -> Side:
-        """Returns what is found of integers and truth values; indices may be those of equal elements."""
+        """Returns the finding about integers and truth values; indices may be those of equal elements."""
         found, right = as_tensor(output.result), as_tensor(output.truth)
         side = exact_side(found, right)
         is_wrong = side.verdict is Verdict.FAILED and not are_ties(self.function, self.sources[0], found, right)
         return side if is_wrong else Side(Verdict.PASSED)
 
     def sent(self, tolerance: Tolerance) -> JudgedProgram:
-        """Returns what was sent, with what PyTorch gives in float64."""
+        """Returns the sent program with PyTorch's results in float64."""
         results, truths = {}, {}
         for each in self.outputs.values():
             step, output = each.returned
@@ -143,7 +143,7 @@ class ServerOutputs:
 def _translated(
     computed: Computed, recorder: Recorder, product: Product | None
 ) -> tuple[dict[int, Handle], tuple[Tensor, ...]]:
-    """Adds the steps of a call, and returns the handles of its results and what PyTorch gives, in the call's dtype.
+    """Adds the steps of a call, and returns the handles of its results and PyTorch's results, in the call's dtype.
 
     Raises LocalError if no operators compute any of the results.
     """
@@ -170,7 +170,7 @@ def _is_returned(recorder: Recorder, handle: Handle) -> bool:
 
 
 def _is_whole(recorder: Recorder, handle: Handle) -> bool:
-    """Says whether a view has all elements in their order."""
+    """Returns whether a view has all elements in order."""
     if (view := handle.view) is None:
         return True
     shape, whole = handle.shape, recorder.program.steps[handle.step].types[handle.output]
@@ -180,24 +180,24 @@ def _is_whole(recorder: Recorder, handle: Handle) -> bool:
 
 
 def _wide(tensor: Tensor) -> Array:
-    """Returns numbers in float64 or complex128, and others as they are."""
+    """Returns floats in float64 and complex numbers in complex128; others unchanged."""
     array = array_of(tensor)
     return array if array.dtype.kind in "iub" else array.astype(np.complex128 if tensor.is_complex() else np.float64)
 
 
 def as_tensor(array: Array) -> Tensor:
-    """Returns a view of the array, or a copy of one that may not be written."""
+    """Returns a view of the array, or a copy if it is read-only."""
     return tensor_of(array if array.flags.writeable else array.copy())
 
 
 def _moved(tensor: Tensor) -> Tensor:
-    """Returns the tensor with each element up or down by half a unit in the last place of float32."""
+    """Returns the tensor with each element moved up or down by half a unit in the last place of float32."""
     sign = torch.empty(tensor.shape).bernoulli_(generator=torch.Generator().manual_seed(0)) * 2 - 1
     return tensor * (1 + sign.to(tensor.dtype) * _HALF_ULP)
 
 
 def _with_values(program: Program) -> Program:
-    """Returns the program with zeros for shapes: a bundle has these without a dtype, and nobody reads the elements."""
+    """Returns the program with zeros for shapes, which a bundle cannot hold with a dtype; nobody reads the elements."""
     steps = [
         replace(
             step,

@@ -17,7 +17,7 @@ _GRADIENTS: Final = ("dx", "dcos", "dsin")
 def remote_npu_rotary_mul(
     input: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "half", rotate: Tensor | None = None, *, client: Client
 ) -> Tensor:
-    """Returns the result of this CPU, whose gradients come from the server."""
+    """Returns this CPU's result with gradients from the server."""
     mode = mode_of(rotary_mode, rotate)
     with torch.no_grad():
         found = npu_rotary_mul(input, r1, r2, rotary_mode)
@@ -26,7 +26,7 @@ def remote_npu_rotary_mul(
 
 
 class _Remote(torch.autograd.Function):
-    """Sends what was rotated only for the gradients of r1 and r2, as torch_npu does."""
+    """Sends the input only for the gradients of r1 and r2, like torch_npu."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, r1: Tensor, r2: Tensor, found: Tensor, mode: int, client: Client) -> Tensor:

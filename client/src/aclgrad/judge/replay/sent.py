@@ -1,6 +1,6 @@
-"""What a server was sent for a call: of gradients an operator, or composites of products of matrices; of results steps.
+"""The calls sent to a server: an operator or composites of matrix products for gradients, steps for results.
 
-How near these have to be follows from that, and so does what a bundle repeats.
+They determine the tolerances, and the content of a bundle.
 """
 
 import math
@@ -31,12 +31,12 @@ _ACLNN_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "flash_attention_score_grad_v2": {"key": "key_in"},
     "rotary_position_embedding_grad": {"input": "x", "r1": "cos", "r2": "sin"},
 }
-"""The operators' names of arguments that have others in PyTorch or torch_npu."""
+"""The operators' names of arguments with other names in PyTorch or torch_npu."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How near a gradient has to be on a product, and the inputs that a route of less precision rounds."""
+    """The tolerance of a gradient on a product, and the inputs that are rounded for lower precision."""
 
     tolerance: Tolerance
     rounded: Mapping[str, Array]
@@ -44,7 +44,7 @@ class Limit:
 
     @property
     def excess(self) -> str:
-        """Why gradients are infinite on the product; empty if its route holds the inputs."""
+        """Why gradients are infinite on the product; empty if its precision holds the inputs."""
         route = self.tolerance.route
         large = [name for name, each in self.rounded.items() if route and route.is_exceeded_by(each)]
         if route is None or not large:
@@ -54,7 +54,7 @@ class Limit:
 
 
 def limit_of(sent: Sequence[SentCall], name: str, gradient: Array, product: Product | None) -> Limit:
-    """Returns the limit of the gradient of an argument; without a product, that of the first."""
+    """Returns the limit of an argument's gradient; without a product, that of the first product."""
     first = sent[0]
     if first.operator in COMPOSITES:
         return _limit_of_product(sent, gradient, product or min(OPERATORS["mm"].products))
@@ -70,7 +70,7 @@ def limit_of(sent: Sequence[SentCall], name: str, gradient: Array, product: Prod
 
 
 def _limit_of_product(sent: Sequence[SentCall], gradient: Array, product: Product) -> Limit:
-    """Takes the most terms of what has as many elements: a gradient may arrive by several products, and as a view."""
+    """Takes the most terms of outputs with as many elements: gradients may arrive by several products, and as views."""
     terms = [pair for each in sent if each.operator in COMPOSITES for pair in _terms(each)]
     count = max([count for size, count in terms if size == gradient.size] or [count for _, count in terms])
     dtype = DTYPES[sent[0].inputs["grad_output"].dtype.name]
@@ -81,7 +81,7 @@ def _limit_of_product(sent: Sequence[SentCall], gradient: Array, product: Produc
 
 
 def _terms(call: SentCall) -> Iterator[tuple[int, int]]:
-    """Yields the size of each gradient, and how many terms its sums have."""
+    """Yields the size of each gradient, and the number of terms in its sums."""
     composite = COMPOSITES[call.operator]
     size, (one, _) = call.inputs["grad_output"].size, composite.mats
     for name, gradient in call.gradients.items():
@@ -91,9 +91,9 @@ def _terms(call: SentCall) -> Iterator[tuple[int, int]]:
 
 
 def limit_of_program(program: Program, product: Product | None) -> Limit:
-    """Returns the largest limit of the steps on a product, by default on the first one of the first step.
+    """Returns the largest limit of the steps on a product, by default the first one of the first step.
 
-    Errors add up along a program. PyTorch's own result shows by how much, and ten times its error is allowed, too.
+    Errors add up along a program. PyTorch's own result shows how much, and ten times its error is also allowed.
     """
     own = product or min(OPERATORS[program.steps[0].operator].products)
     found: list[tuple[Tolerance, Step]] = []
@@ -125,10 +125,10 @@ def _of_largest(tolerance: Tolerance) -> float:
 
 
 def judged_program(sent: Sequence[SentCall], tolerance: Tolerance) -> JudgedProgram:
-    """Returns what was sent with what its definition gives; of several composites the one that is furthest off."""
+    """Returns the sent call with its definition's results; for several composites, the one with the largest error."""
     first = sent[0]
     if first.operator in COMPOSITES:
-        # Attention has products and a softmax, which follows from one of them.
+        # Attention has products and a softmax, which depends on one of them.
         composites = (each for each in sent if each.operator in COMPOSITES)
         return max((_judged_composite(each, tolerance) for each in composites), key=_error)
     operator = OPERATORS[first.operator]
@@ -158,7 +158,7 @@ def _judged_composite(call: SentCall, tolerance: Tolerance) -> JudgedProgram:
 
 
 def _error(judged: JudgedProgram) -> float:
-    """Returns the largest error as a share of the largest value; what is not a number is further off than any."""
+    """Returns the largest error as a share of the largest value; infinite for NaN."""
     shares = [0.0]
     for label, truth in judged.expected.items():
         with np.errstate(invalid="ignore", over="ignore"):

@@ -1,4 +1,4 @@
-"""Compares the gradients of a training step, each with those of a server, while the step goes its own way."""
+"""Compares the gradients of a training step with a server's, without changing the step."""
 
 import threading
 import time
@@ -64,7 +64,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
         versions = _versions(args, options)
         called, remote = function, self.functions[function]
         if is_dropout(function.__name__):
-            # A call of p = 0 makes no node, so it is not seen.
+            # A call with p = 0 makes no node, so it is not seen.
             called, remote = as_it_kept(function.__name__, args, options, [output.detach()])
         is_first = True
 
@@ -88,7 +88,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
                 raise LocalError("its arguments were changed in place since; leave inplace=True out")
             actual, expected = ServerGradients.of(call, self.client), Expected.of(call)
             found = {name: actual.judge(name, expected, self.client) for name in actual.gradients}
-        except Exception as reason:  # the step is the user's: what goes wrong beside it is told in a row
+        except Exception as reason:  # errors of the comparison go into a row, not into the user's step
             self._take(self._row(call, layer, "", Finding(Verdict.SKIPPED, str(reason)), begin))
             return str(reason)
         kept = call.detached()
@@ -150,7 +150,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
         save_file({name: each.detach().cpu().contiguous().clone() for name, each in tensors.items()}, path, metadata)
 
     def calls(self) -> Counter[CallSite]:
-        """Returns the backward calls of the step but for plain arithmetic; those that were compared have no reason."""
+        """Returns the backward calls of the step without plain arithmetic; compared ones have no reason."""
         calls = self.backward_calls()
         with self._lock:
             outcomes = self._outcomes.copy()
@@ -173,7 +173,7 @@ class compare_backward(SeenCalls):  # noqa: N801 - as torch.no_grad
         return [head, *(aligned(lines) if len(lines) > 1 else []), ""]
 
     def __str__(self) -> str:
-        """Returns what was compared, a line for each function and layer, the worst first, and one with the sums."""
+        """Returns the comparison: a line for each function and layer, the worst first, and one with the sums."""
         lines = [("verdict", "gradients", "of limit", "function", "gradient of", "because")]
         groups = by_key(worst_first(self.rows), lambda row: (row.operator, row.case, row.verdict))
         for (function, case, verdict), rows in groups.items():

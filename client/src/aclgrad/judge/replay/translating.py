@@ -1,4 +1,4 @@
-"""A run of PyTorch whose operators become steps of a program, as they are called."""
+"""Runs PyTorch while its operators become steps of a program."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -19,7 +19,7 @@ _NO_OPERATOR: Final = "no operator computes this function: {}"
 
 
 class _Follows(IntEnum):
-    """What a tensor follows from: nothing that was given, integers and truth values alone, or numbers too."""
+    """The origins of a tensor: constants, given integers and truth values, or also given floats."""
 
     NOTHING = 0
     INTEGERS = 1
@@ -27,28 +27,28 @@ class _Follows(IntEnum):
 
 
 class Translation(TorchDispatchMode):
-    """Within the block, operators that follow from the given tensors add steps, and PyTorch computes them all the same.
+    """Within the block, operators on values of the given tensors add steps, and PyTorch also computes them.
 
-    What follows from integers alone is exact, so that steps take PyTorch's own results: they may be positions, which no
-    output of a step may be. Raises LocalError for an operator that has no row.
+    Values that depend only on integers are exact, so steps take PyTorch's results: they may be positions, which outputs
+    of steps may not be. Raises LocalError if an operator has no row.
     """
 
     def __init__(self, steps: Steps, given: Iterable[Tensor]) -> None:
         super().__init__()
         self._steps = steps
         self._kept: list[Tensor] = []
-        """Their numbers stay theirs."""
+        """Kept, so that their ids are not reused."""
         self._follow: dict[int, _Follows] = {}
         self._made: dict[int, Handle | str] = {}
-        """The handle of each result, or why it has none."""
+        """The handle of each result, or why there is none."""
         self._sharing: dict[int, set[int]] = {}
-        """The tensors of each memory."""
+        """The tensors of each storage."""
         for each in given:
             is_number = each.is_floating_point() or each.is_complex()
             self._note(each, _Follows.NUMBERS if is_number else _Follows.INTEGERS)
 
     def made(self, result: Tensor) -> Handle | str | None:
-        """Returns the handle of a result, or why no step gives it; None for what no step has to give."""
+        """Returns the handle of a result, or why no step gives it; None if no step has to."""
         made = self._made.get(id(result))
         if isinstance(made, Handle) and made.type.dtype.name != dtype_name(result):
             made = self._made[id(result)] = cast(self._steps, made, result.dtype)
@@ -79,7 +79,7 @@ class Translation(TorchDispatchMode):
         return result
 
     def _added(self, function: Any, args: Any, options: Any, follows: _Follows) -> Any:
-        """Adds steps, and returns what stands for the results; None for what PyTorch alone computes."""
+        """Adds steps, and returns the handles of the results; None for results that only PyTorch computes."""
         if follows is _Follows.NOTHING:
             return None
         if function.is_view or function in VIEWS:
@@ -107,13 +107,13 @@ class Translation(TorchDispatchMode):
         self._sharing.setdefault(_memory_of(tensor), set()).add(id(tensor))
 
     def _check_alone(self, tensor: Tensor, follows: _Follows) -> None:
-        """Raises LocalError for a change in place that another tensor would show."""
+        """Raises LocalError if a change in place would change another tensor."""
         if follows is not _Follows.NOTHING and len(self._sharing.get(_memory_of(tensor), ())) > 1:
             raise LocalError("it changes a part of a tensor in place")
 
 
 def _checked(value: Value, result: Tensor, name: str) -> Handle | str:
-    """Returns the handle of this result, or the reason for its lack. Positions may be of a narrower type."""
+    """Returns the handle of this result, or why there is none. Positions may have a narrower type."""
     if not isinstance(value, Handle):
         return f"no operator gives this result of {name}"
     type = TensorType(value.type.dtype, tuple(result.shape))
@@ -124,7 +124,7 @@ def _checked(value: Value, result: Tensor, name: str) -> Handle | str:
 
 
 def _out_of_place(function: Any) -> Any:
-    """Returns what gives the result of an operator that changes its first argument, or the operator itself."""
+    """Returns the functional form of an in-place operator, or the operator itself."""
     name = function.overloadpacket.__name__
     if not function._schema.is_mutable or not name.endswith("_") or name.endswith("__"):  # noqa: SLF001
         return function

@@ -1,4 +1,4 @@
-"""Functions that one operator computes as a whole, and PyTorch by several of ATen's, by msprobe's names."""
+"""Functions with one operator of ours for several of ATen's, by msprobe's names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -26,7 +26,7 @@ def _roi_align(
     sampling_ratio: int = -1,
     aligned: bool = False,
 ) -> Value:
-    """Boxes may be a list with those of each image, whose number then stands in front of them."""
+    """Boxes may be a list with those of each image, whose number is then prepended."""
     height, width = (output_size, output_size) if isinstance(output_size, int) else output_size
     if isinstance(boxes, list | tuple):
         boxes = np.concatenate([np.insert(each, 0, image, 1) for image, each in enumerate(boxes)])

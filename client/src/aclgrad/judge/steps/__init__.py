@@ -1,1 +1,1 @@
-"""The programs of a training step, each of their steps judged on the inputs that it had on the server."""
+"""Judges the programs of a training step, each step on its inputs on the server."""

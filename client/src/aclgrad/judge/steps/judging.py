@@ -1,8 +1,8 @@
-"""One step of a program against its definition in float64, on the inputs that it had.
+"""Compares one step of a program with its definition in float64, on the step's inputs.
 
-The values of a training step are of any size, and gradients are small: a tolerance of samples, whose values are about
-1, would hide a wrong gradient of 1e-6. So the absolute part of a tolerance is a share of the largest value. An operator
-whose terms cancel may be off by more: by what the rounding of its inputs would make of the result, several times.
+The values of a training step are of any size, and gradients are small: the tolerance of samples, whose values are about
+1, would hide a wrong gradient of 1e-6. So the absolute part of a tolerance is a share of the largest value. If an
+operator's terms cancel, a multiple of the effect of rounding its inputs is allowed in addition.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ from aclgrad.tolerances import tolerance_of
 
 Array = np.ndarray[Any, Any]
 _OF_MOVED: Final = 10.0
-"""Times what the rounding of inputs makes of a result, as when a gradient is compared with PyTorch's own."""
+"""Factor for the effect of rounding inputs, as in comparisons with PyTorch's own gradients."""
 _IN_FLOAT32: Final = {"float16": 2.0**-13, "bfloat16": 2.0**-16}
-"""Kernels of 16 bits compute in float32: what a unit in its last place is of one of the dtype."""
+"""16-bit kernels compute in float32: ratio of its unit in the last place to the dtype's."""
 _UNDEFINED: Final = (ArithmeticError, LookupError, ValueError, MemoryError)
-"""What a definition raises for values that are not legal, such as indices that a wrong step has made."""
+"""A definition's errors for illegal values, such as indices that a wrong step has made."""
 
 
 def judge_step(
@@ -58,7 +58,7 @@ def _judged(
         limit = _of_size(tolerance.of(name), truths[name], result.dtype.name)
         found = _compared(result, truths[name], limit)
         if found.verdict is Verdict.FAILED and _is_of_floats(result):
-            # Only now: it takes as long as the definition.
+            # Last, because it takes as long as the definition.
             moved = moved or _define(step, {key: _moved(each) for key, each in inputs.items()})
             noise = np.abs(moved[name] - truths[name])
             most = _IN_FLOAT32.get(result.dtype.name, 1.0) * float(
@@ -81,10 +81,10 @@ def _define(step: Step, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _of_size(tolerance: Tolerance, truth: Array, dtype: str) -> Tolerance:
-    """Returns the tolerance for results of this size; rounding to the smallest numbers of a dtype has no part of it."""
+    """Returns the tolerance for results of this size, without rounding to the smallest numbers of a dtype."""
     route = tolerance.route
     if truth.dtype.kind in "iub" or (route is not None and route.inputs):
-        # Exact, or known by the terms of each element.
+        # Exact, or known from the terms of each element.
         return tolerance
     share = tolerance.absolute if tolerance.share is None else tolerance.share
     largest = float(np.abs(truth[np.isfinite(truth)]).max(initial=0.0))
@@ -93,11 +93,11 @@ def _of_size(tolerance: Tolerance, truth: Array, dtype: str) -> Tolerance:
 
 
 def _compared(result: Array, truth: Array, tolerance: Tolerance) -> Finding:
-    """Judges the elements that are finite in the dtype of the result; others may overflow in another order."""
+    """Judges the elements that are finite in the result's dtype; others may overflow in another order."""
     is_judged = np.isfinite(truth.astype(result.dtype)) if _is_of_floats(result) else np.ones(truth.shape, np.bool_)
     if result.size and not is_judged.any():
         return Finding(Verdict.SKIPPED, "no value of the definition is finite")
-    # At another place the definition's own value stands, so that positions stay those of the output.
+    # Other elements have the definition's value, so that positions stay the output's.
     found = result if is_judged.all() else np.where(is_judged, result, 0).astype(result.dtype)
     right = truth if is_judged.all() else np.where(is_judged, truth, 0)
     finding = against_truth(found, right, tolerance)
@@ -107,10 +107,10 @@ def _compared(result: Array, truth: Array, tolerance: Tolerance) -> Finding:
 
 
 def _with_slope(finding: Finding, result: Array, truth: Array, tolerance: Tolerance) -> Finding:
-    """Returns the finding, failed if the elements together are off by more than their errors make by chance.
+    """Returns the finding, failed if a common factor of the elements is more than chance.
 
-    A dtype of few bits would hide a small factor in all elements. Errors that are independent, each at its limit, move
-    the factor that fits best by their part along the truth; half the relative tolerance may be of one sign.
+    A dtype of few bits would hide a small factor in all elements. Independent errors at their limits move the
+    best-fitting factor by their component along the truth; half the relative tolerance may have one sign.
     """
     square = float(np.vdot(truth, truth).real)
     if not square:
@@ -125,7 +125,7 @@ def _with_slope(finding: Finding, result: Array, truth: Array, tolerance: Tolera
 
 
 def _moved(array: Array) -> Array:
-    """Returns the values, each moved up or down by a unit in the last place; 0, where functions jump, stays."""
+    """Returns the values, each moved up or down by a unit in the last place, except 0, where functions jump."""
     if not _is_of_floats(array) or np.iscomplexobj(array):
         return array
     up = np.random.default_rng(0).integers(0, 2, array.shape, dtype=np.int8)

@@ -1,4 +1,4 @@
-"""Runs of a program that return every value by which its steps are judged: all at once, or in ranges of steps."""
+"""Runs of a program that return all values for judging its steps, at once or in ranges of steps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from aclgrad.judge.steps.recorded import Array, Needed, Recorded
 from aclgrad.units import size
 
 OF_STEPS: Final = (InvalidFieldError, InputFailedError, ServerFaultError)
-"""Errors that say something of a step: a wrong step before may have made values that it refuses."""
+"""Errors of single steps: an earlier wrong step may have made values that it refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Steps of a program with their values, which one run returned; without them, the reason."""
+    """Steps of a program with their values from one run, or why there are none."""
 
     numbers: Sequence[int]
     recorded: Recorded | None
@@ -23,12 +23,12 @@ class Range:
 
 
 def ranges_of(needed: Needed, given: Mapping[Handle, Array], most_bytes: int) -> Iterator[Range]:
-    """Yields all needed steps of a program, in order, each range after a run of its own.
+    """Yields all needed steps of a program in order, each range after a run of its own.
 
-    A range is halved if its values take more than `most_bytes`, or more than the server allows for one call. The run of
-    a range computes the steps before it again, but returns of them only what the range reads. So each step runs in its
-    own program, and its inputs and outputs are of the same run. An error of a single step stands in the place of its
-    outputs; others are raised, as a run of the program raises them.
+    A range is halved if its values take more than `most_bytes`, or than the server allows for one call. The run of a
+    range recomputes the steps before it, but returns only those of their values that the range reads. So each step runs
+    in its own program, with inputs and outputs of the same run. The error of a single step replaces its outputs; other
+    errors are raised.
     """
     left = [needed.numbers]
     while left:
@@ -44,7 +44,7 @@ def ranges_of(needed: Needed, given: Mapping[Handle, Array], most_bytes: int) ->
 def _ran(
     needed: Needed, numbers: Sequence[int], given: Mapping[Handle, Array], most_bytes: int
 ) -> tuple[Recorded | None, str]:
-    """Returns the values for these steps, or why they are too large."""
+    """Returns these steps' values, or why they are too large."""
     handles = needed.returned_for(numbers)
     returned_bytes = sum(each.type.size_bytes for each in handles)
     if returned_bytes > most_bytes:
@@ -63,12 +63,12 @@ def _ran(
 
 
 def is_of_memory(error: LimitExceededError) -> bool:
-    """Says whether a program takes too much memory at once, so that one which returns less may succeed."""
+    """Returns whether a program takes too much memory at once, so that one that returns less may succeed."""
     return "peak_bytes" in error.metadata
 
 
 def why_too_large(error: LimitExceededError) -> str:
-    """Returns how much a program takes, and what it may take."""
+    """Returns how much memory a program takes, and its limit."""
     peak, limit = (error.metadata.get(each, "") for each in ("peak_bytes", "limit"))
     if not peak.isdecimal() or not limit.isdecimal():
         return error.message

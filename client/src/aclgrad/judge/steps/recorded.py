@@ -1,4 +1,4 @@
-"""What the steps of a program read and make: which values have to come back to judge a step, and its inputs then."""
+"""The values that steps of a program read and make: which are needed to judge a step, and its inputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ Array = np.ndarray[Any, Any]
 Output = tuple[int, str]
 """The number of a step in its program, and the name of its output."""
 Results = Mapping[Output, Array | AclgradError]
-"""What came back: the values of an output, or why its step failed."""
+"""The values of a returned output, or its step's error."""
 
 
 class Needed:
-    """The steps of a program that its wanted outputs need, and which of their outputs are used.
+    """The steps of a program that its wanted outputs need, and their used outputs.
 
-    An output that nothing uses is left out: the training step does not ask for it either.
+    Unused outputs are omitted, as in the training step.
     """
 
     def __init__(self, program: BaseProgram[Any], wanted: Sequence[Handle]) -> None:
         self.program = program
         self.steps: Sequence[Step] = program.steps
         self.numbers: Sequence[int] = closure(self.steps, [each.step for each in wanted], {})
-        """Of the steps that are needed, ascending."""
+        """Positions of the needed steps, ascending."""
         used = {(each.step, each.output) for each in wanted}
         used |= {made for at in self.numbers for made in self._made(at)}
         self._types: Mapping[int, Mapping[str, TensorType]] = {
@@ -43,19 +43,19 @@ class Needed:
         }
 
     def outputs_of(self, number: int) -> list[str]:
-        """Returns the names of the outputs of a step that are used."""
+        """Returns the names of a step's used outputs."""
         return list(self._types[number])
 
     def type_of(self, output: Output) -> TensorType:
-        """Returns the type of an output that is used."""
+        """Returns the type of a used output."""
         return self._types[output[0]][output[1]]
 
     def comes_back(self, output: Output) -> bool:
-        """Says whether a run may return an output; others have a form of the device's own."""
+        """Returns whether a run may return an output; others have a device-specific form."""
         return output[1] in RETURNED[self.steps[output[0]].operator]
 
     def returned_for(self, numbers: Sequence[int]) -> list[Handle]:
-        """Returns the handles of what has to come back to judge these steps: their outputs, and what they read."""
+        """Returns the handles needed to judge these steps: their outputs, and the values that they read."""
         outputs = {each: None for at in numbers for each in self._judged_by(at)}
         return [Handle(self.program, *each, self.type_of(each)) for each in outputs]
 
@@ -80,14 +80,14 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The values of a run: the arrays of placeholders, and the outputs that came back."""
+    """The values of a run: the arrays of placeholders, and the returned outputs."""
 
     needed: Needed
     given: Mapping[Handle, Array]
     results: Results
 
     def results_of(self, number: int) -> dict[str, Array]:
-        """Returns the outputs of a step that came back, by name; raises the error of one that failed."""
+        """Returns the returned outputs of a step by name; raises the error of a failed step."""
         names = self.needed.outputs_of(number)
         return {name: self._result((number, name)) for name in names if self.needed.comes_back((number, name))}
 
@@ -98,10 +98,10 @@ class Recorded:
         return result
 
     def inputs_of(self, number: int) -> dict[str, Array]:
-        """Returns the inputs of a step by name, as it had them.
+        """Returns the inputs of a step by name, with their values in the run.
 
-        An input that is a shape alone is zeros: no operator reads it. What stays on the device is what the definition
-        of the step that made it gives for that step's own inputs.
+        A shape without values is zeros, because no operator reads it. A value that stayed on the device is computed by
+        the definition of its step from that step's inputs.
         """
         arrays = {handle.placeholder: array for handle, array in self.given.items() if handle.placeholder}
         return {each.name: self._value(each, arrays) for each in self.needed.steps[number].inputs}

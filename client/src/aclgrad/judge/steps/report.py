@@ -1,4 +1,4 @@
-"""What was found of the steps of a training step, and its text."""
+"""The report about the steps of a training step, and its text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from aclgrad.torch.step.places import NOWHERE, Place
 from aclgrad.units import counted
 
 _MOST_LINES = 12
-"""Of the wrong outputs; others are in `rows`."""
+"""Most lines of wrong outputs; all are in `rows`."""
 _NEAREST = 3
-"""Outputs that are shown of a step in which all are right: those nearest to their limit."""
+"""Number of shown outputs if all are right: those nearest to their limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class StepRow(Row):
     """Its number among all steps, from 1."""
     output: str = ""
     place: Place = NOWHERE
-    """Where the model calls it, or has the call whose gradient it computes."""
+    """The place in the model of the call, or of the call whose gradient it computes."""
 
     @property
     def error_of_limit(self) -> float | None:
-        """The largest error as a share of what is allowed there; None if it is not judged, or not finite."""
+        """The largest error as a share of its limit; None if not judged or not finite."""
         return self.figures.get("error_of_limit")
 
     @property
@@ -47,13 +47,13 @@ class ComparedStep:
     local_count: int
     """Functions that PyTorch runs here, between programs or because no parameter is in them: they are not judged."""
     unserved_count: int
-    """Those of them that no operator computes."""
+    """The number of those without an operator."""
     rows: list[StepRow] = field(default_factory=list)
     """A row for each output that is used, in the order of the steps."""
     run_count: int = 0
     """The runs of programs whose values were judged: more than the programs if values came back in ranges."""
     ended: str = ""
-    """Why the steps behind the last row were not compared; empty if all were."""
+    """Why the steps after the last row were not compared; empty if all were."""
 
     @property
     def failed(self) -> list[StepRow]:
@@ -67,7 +67,7 @@ class ComparedStep:
 
     @property
     def judged_count(self) -> int:
-        """How many steps have an output that was judged."""
+        """The number of steps with a judged output."""
         return len({row.step for row in self.rows if row.verdict is not Verdict.SKIPPED})
 
     @property
