@@ -18,7 +18,7 @@ MEANINGS: Final = {
     ExitCode.WELL: "all is well",
     ExitCode.WRONG: "a result is wrong, a call of `bench` failed, or `doctor` found a fault",
     ExitCode.UNUSABLE: "usage, a file or the request is wrong, or nothing could be judged",
-    ExitCode.SERVER: "a server cannot be reached, or it failed",
+    ExitCode.SERVER: "a server cannot be reached, or it failed (`doctor`: 1)",
     ExitCode.INTERRUPTED: "Ctrl-C; what was found so far is reported",
 }
 """As `aclgrad --help` and docs/command-line.md have it."""

@@ -61,7 +61,8 @@ def exit_codes(name: str) -> Iterator[None]:
     except (AclgradError, OSError, ValueError) as error:
         if isinstance(error, OSError) and is_of_output(error):
             raise  # the program says so for every command
-        fail(name, error, code_of(error))
+        is_of_file = isinstance(error, OSError) and error.filename is not None and error.strerror
+        fail(name, f"{error.filename}: {error.strerror}" if is_of_file else error, code_of(error))
     except KeyboardInterrupt:
         fail(name, "interrupted", ExitCode.INTERRUPTED)
 

@@ -22,8 +22,9 @@ def connection(target: str) -> dict[str, Any]:
 def chosen(name: str, listed: Mapping[str, Listed], where: str) -> Listed:
     """Returns the value of this name; raises UnknownOperatorError with similar names."""
     if name not in listed:
-        meant = [each for each in listed if name in each] or get_close_matches(name, listed) or listed
-        raise UnknownOperatorError.at("operator", f"{name} is not {where}", f"call one of {', '.join(meant)}")
+        meant = [each for each in listed if name in each] or get_close_matches(name, listed)
+        remedy = f"call one of {', '.join(meant)}" if meant else "see `aclgrad operators`"
+        raise UnknownOperatorError.at("operator", f"{name} is not {where}", remedy)
     return listed[name]
 
 

@@ -198,7 +198,7 @@ def run(
 
 
 def exit_code(summary: Summary, ended: End, *, require_all: bool, is_served: bool = False) -> int:
-    """Returns how the command ends: UNUSABLE also if there is a server and it computed nothing.
+    """Returns how the command ends: UNUSABLE also if files of the dump are missing, or a server computed nothing.
 
     With `require_all`, it is WRONG if what is recorded of a call was not judged: operators are for some functions only.
     """
@@ -206,7 +206,7 @@ def exit_code(summary: Summary, ended: End, *, require_all: bool, is_served: boo
         return EXIT_CODES[ended]
     if summary.count(Verdict.FAILED):
         return ExitCode.WRONG
-    if not summary.judged or (is_served and not summary.served):
+    if not summary.judged or summary.damaged or (is_served and not summary.served):
         return ExitCode.UNUSABLE
     return ExitCode.WRONG if require_all and not all(row.has(TRAINING) for row in summary.rows) else ExitCode.WELL
 

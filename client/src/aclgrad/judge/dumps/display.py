@@ -75,6 +75,8 @@ class Display(Screen):
             self._print(escape(f"{listed(apis)}: {unjudged[0].reason}"), _INDENT)
         elif unjudged:
             self._reasons(unjudged)
+        if damaged := summary.damaged:
+            self._print(f"[bold red]the dump is damaged[/]: files of {counted(damaged, 'call')} are missing or broken")
         for line in sides_of(summary):
             self._print(escape(line))
 

@@ -27,7 +27,7 @@ from aclgrad.judge.dumps.recorded import Given, Recorded, Result, tensors_of
 from aclgrad.judge.dumps.records import LAST_STEP, TRAINING, CallRow, Digests, Side, TensorRow, is_forward, line_of
 from aclgrad.judge.dumps.runs import TensorIndex, matches, mismatch
 from aclgrad.judge.findings.rows import Verdict, worst_of
-from aclgrad.judge.msprobe.dump import EntryError
+from aclgrad.judge.msprobe.dump import EntryError, FileError
 
 _LEAST_ELEMENTS: Final = 8
 _DOUBLE_OF_SINGLE: Final = 2.0**-29
@@ -46,6 +46,7 @@ class _Found:
         self._wrong: list[str] = []
         self._results: list[str] = []
         self._missing: list[str] = []
+        self._is_damaged = False
 
     @property
     def has_failed(self) -> bool:
@@ -57,6 +58,7 @@ class _Found:
             self.tensors.append(judge(result))
         except EntryError as reason:
             self._missing.append(f"{result.name} is not judged: {reason}")
+            self._is_damaged |= isinstance(reason, FileError)
             return
         self._results += _digests([result.tensor])
         if self.tensors[-1].sides[TRAINING].verdict is Verdict.FAILED:
@@ -70,12 +72,14 @@ class _Found:
 
     def row(self, index: int, place: str, name: str) -> CallRow:
         if not self.tensors:
-            raise NotJudgedError("; ".join(self._missing))
+            raise (FileError if self._is_damaged else NotJudgedError)("; ".join(self._missing))
         found = {each.sides[TRAINING].verdict for each in self.tensors} | ({Verdict.NOTED} if self._missing else set())
         verdict = worst_of(found)
         message = line_of("; ".join((*self._missing, *self.notes)))
         digests = Digests(self._inputs, tuple(self._wrong), tuple(self._results) if is_forward(name) else ())
-        return CallRow(index, place, name, verdict, message, tuple(self.tensors), digests=digests)
+        return CallRow(
+            index, place, name, verdict, message, tuple(self.tensors), digests=digests, is_damaged=self._is_damaged
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +92,22 @@ class Judge:
         """Yields a row for each pass of the call."""
         begin = time.monotonic()
         try:
-            computed: Computed | str = Computed(Recorded.of(given.entry, given.folder))
+            computed: Computed | Exception = Computed(Recorded.of(given.entry, given.folder))
         except (EntryError, NotJudgedError) as reason:
-            computed = str(reason)
+            computed = reason
         except Exception as error:
-            computed = f"reading it raised {type(error).__name__}: {error}"
+            computed = NotJudgedError(f"reading it raised {type(error).__name__}: {error}")
         for index, name in given.passes:
             try:
-                if isinstance(computed, str):
-                    raise NotJudgedError(computed)
+                if isinstance(computed, Exception):
+                    raise computed
                 found = self._forward(computed) if is_forward(name) else self._backward(computed, given.level)
                 row = found.row(index, given.place, name)
             except (EntryError, NotJudgedError) as reason:
-                row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(str(reason)))
+                row = CallRow(
+                    *(index, given.place, name, Verdict.SKIPPED, line_of(str(reason))),
+                    is_damaged=isinstance(reason, FileError),
+                )
             except Exception as error:  # one call must not end the others
                 message = f"judging it raised {type(error).__name__}: {error}"
                 row = CallRow(index, given.place, name, Verdict.SKIPPED, line_of(message))
@@ -123,7 +130,7 @@ class Judge:
     def _backward(self, computed: Computed, level: str) -> _Found:
         call = computed.call
         if call.backward_fault:
-            raise NotJudgedError(call.backward_fault)
+            raise call.backward_fault
         if (computed.seen.returns_argument and not computed.api.is_in_place) or not computed.wide.gradients:
             raise NotJudgedError("it returns its argument as it is, so there is no step whose gradient could be judged")
         if not any(each is not None for each in call.gradients):

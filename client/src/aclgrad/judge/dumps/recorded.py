@@ -60,8 +60,8 @@ class Recorded:
     """The gradients given to the last step of the function."""
     gradients: tuple[Result | None, ...]
     """The gradients that it returned; None if not needed."""
-    backward_fault: str
-    """Why the backward pass cannot be repeated, or empty."""
+    backward_fault: EntryError | None
+    """Why the backward pass cannot be repeated; None if it can."""
 
     @classmethod
     def of(cls, entry: Entry, folder: Path) -> "Recorded":
@@ -74,14 +74,14 @@ class Recorded:
             given = tuple(_loaded(each, folder) for each in entry.grad_outputs)
             found = tuple(_results(entry.grad_inputs, "gradient", folder))
         except EntryError as error:
-            return cls(entry, args, kwargs, outputs, (), (), str(error))
-        return cls(entry, args, kwargs, outputs, given, found, "")
+            return cls(entry, args, kwargs, outputs, (), (), error)
+        return cls(entry, args, kwargs, outputs, given, found, None)
 
     @classmethod
     def of_values(cls, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], folder: Path) -> "Recorded":
         """Returns the forward pass alone, with these arguments; files of its results may be missing."""
         outputs = tuple(_results(entry.outputs, "output", folder))
-        return cls(entry, args, kwargs, outputs, (), (), "its forward pass alone")
+        return cls(entry, args, kwargs, outputs, (), (), EntryError("its forward pass alone"))
 
     @property
     def has_backward(self) -> bool:

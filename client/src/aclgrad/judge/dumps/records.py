@@ -139,6 +139,8 @@ class CallRow:
     """Why a server has not computed this pass; empty if it has, or without a server."""
     digests: Digests = _NO_DIGESTS
     seconds: float = 0.0
+    is_damaged: bool = False
+    """Whether a file of its tensors is missing or broken."""
 
     @property
     def api(self) -> str:
@@ -189,6 +191,7 @@ class CallRow:
             str(fields["unserved"]),
             Digests(*(tuple(map(str, each)) for each in fields["digests"])),
             float(fields["seconds"]),
+            bool(fields["is_damaged"]),
         )
 
 

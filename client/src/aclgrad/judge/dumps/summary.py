@@ -83,6 +83,11 @@ class Summary:
         return len(self.rows) - self.count(Verdict.SKIPPED)
 
     @cached_property
+    def damaged(self) -> int:
+        """The number of calls with a file that is missing or broken."""
+        return sum(row.is_damaged for row in self.rows)
+
+    @cached_property
     def unexplained(self) -> int:
         """The number of calls given a gradient that is not the sum over the uses in the dump."""
         return sum(ARRIVES_OTHERWISE in row.message for row in self.rows)
@@ -220,7 +225,7 @@ def coverage_of(summary: Summary) -> str:
     """Returns the number of calls, and how many were judged."""
     rest = len(summary.rows) - summary.judged
     steps = summary.last_steps
-    partly = f"; of {steps:,} of the backward passes the dump has the last step alone" if steps else ""
+    partly = f"; backward passes of which only the last step is recorded: {steps:,}" if steps else ""
     others = [f"{rest:,} {NOT_JUDGED}"] if rest or not summary.unreached else []
     others += unreached_of(summary)
     return f"{counted(summary.planned, 'call')}: {', '.join([f'{summary.judged:,} judged', *others])}{partly}"
@@ -260,7 +265,7 @@ def counts_of(summary: Summary) -> str:
 def followers_of(summary: Summary) -> str:
     """Returns how many failed calls had wrong inputs, or nothing if none had."""
     count = sum(row.inputs_are_off and row.verdict is Verdict.FAILED for row in summary.rows)
-    return f"the inputs of {count:,} are results of earlier wrong calls" if count else ""
+    return f"{count:,} had inputs that were already wrong" if count else ""
 
 
 def position_of(summary: Summary, row: CallRow) -> str:

@@ -100,7 +100,7 @@ def line_of(row: Row) -> str:
 def element_of(element: Element) -> str:
     """Returns the text of one wrong element."""
     at = ", ".join(map(str, element.index))
-    return f"at ({at}): {element.computed:.9g}, expected {element.expected:.9g}, ratio {element.ratio:.6g}"
+    return f"at ({at}): {element.computed:.9g}, expected {element.expected:.9g}, ratio {element.ratio + 0.0:.6g}"
 
 
 def figures_of(row: Row) -> Iterator[str]:

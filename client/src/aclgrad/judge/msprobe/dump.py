@@ -35,6 +35,10 @@ class EntryError(ValueError):
     """One call of a dump cannot be replayed."""
 
 
+class FileError(EntryError):
+    """A tensor's file is missing or broken: the dump is not whole."""
+
+
 class Found(NamedTuple):
     """A dump.json, and its output folder relative to the whole output: "." or, for example, "step0/rank1"."""
 

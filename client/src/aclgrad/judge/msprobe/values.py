@@ -22,7 +22,7 @@ import torch
 from torch import Generator, Tensor
 
 from aclgrad import units
-from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError, TensorInfo, is_tensor, tensors
+from aclgrad.judge.msprobe.dump import Dump, Entry, EntryError, FileError, TensorInfo, is_tensor, tensors
 from aclgrad.tensors import DTYPES
 
 _OVERHEAD: Final = 2**16
@@ -41,14 +41,19 @@ _DTYPES: Final[dict[str, torch.dtype]] = {name: getattr(torch, name) for name in
 
 
 def load_tensor(folder: Path, info: TensorInfo) -> Tensor:
-    """Returns the tensor of a file in the folder, on the CPU; raises EntryError if it does not fit `info`."""
-    name = str(info.data_name)
+    """Returns the tensor of a file in the folder, on the CPU; raises FileError if it does not fit `info`."""
     try:
-        tensor = _read(folder / name, info)
-    except EntryError:
-        raise
+        return _checked(folder, info)
+    except EntryError as error:
+        raise FileError(str(error)) from error
     except Exception as error:  # of the system, the zip, the pickle or the header
-        raise EntryError(f"{name} cannot be read: {' '.join(str(error).split())[:200]}") from error
+        reason = " ".join(str(error).split())[:200]
+        raise FileError(f"{info.data_name} cannot be read: {reason}; copy the whole dump.") from error
+
+
+def _checked(folder: Path, info: TensorInfo) -> Tensor:
+    name = str(info.data_name)
+    tensor = _read(folder / name, info)
     # The storage, too: a tensor may claim more elements than its file has.
     if (
         type(tensor) is not Tensor

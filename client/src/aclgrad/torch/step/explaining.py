@@ -39,7 +39,7 @@ def _lines(plan: Plan) -> Iterator[str]:
             yield f"  and {len(lines) - _MOST} more"
     others = len(here) - len(drawn) - len(plan.locals)
     if others:
-        yield f"here, because no parameter is in them: {counted(others, 'function')}"
+        yield f"on this machine, because no parameter is used: {counted(others, 'function')}"
 
 
 def _of_locals(found: list[Local]) -> Iterator[str]:
