@@ -290,11 +290,13 @@ dist: $(BIN)/.setup-dist $(BIN)/.setup-test ## Build the wheels into dist with a
 release: $(BIN)/.setup-dist $(GOOGLEAPIS) ## Make a release up to the upload, as docs/releasing.md says: VERSION=1.2.3 PYTHONS="python3.11 python3.12" RELEASE_FLAGS=--dry-run
 	$(BIN)/python -m tools.release $(RELEASE_FLAGS) -- '$(VERSION)'
 
-# What `make release` builds in a tree of its own, and the workflow of a tag on its machine. Without Docker the images'
-# definitions are there all the same.
+# What `make release` builds in a tree of its own, and the workflow of a tag on its machine. The site is built by the wheels
+# in the environment of the demo. Without Docker the images' definitions are there all the same.
 release-files: ARCHITECTURES = x86_64 aarch64
 release-files: WHEELS_FLAGS = --sdists
-release-files: dist docs
+release-files: dist chromium
+	$(BIN)/python -m pip --python build/dist/venv/bin/python install --quiet --group docs --group test --group frameworks --find-links dist 'aclgrad[cli,torch]' $(LOCKED)
+	build/dist/venv/bin/python -m website
 	$(BIN)/python -m tools.release.changelog > dist/RELEASE_NOTES.md
 	$(BIN)/python -m tools.release.images dist/images.tar.gz
 	tar --create --gzip --sort=name --owner=0 --group=0 --numeric-owner --file dist/site.tar.gz --directory build/site .
