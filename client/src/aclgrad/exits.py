@@ -61,8 +61,10 @@ def exit_codes(name: str) -> Iterator[None]:
     except (AclgradError, OSError, ValueError) as error:
         if isinstance(error, OSError) and is_of_output(error):
             raise  # the program says so for every command
-        is_of_file = isinstance(error, OSError) and error.filename is not None and error.strerror
-        fail(name, f"{error.filename}: {error.strerror}" if is_of_file else error, code_of(error))
+        problem: object = error
+        if isinstance(error, OSError) and error.filename is not None:
+            problem = f"{error.filename}: {error.strerror}"
+        fail(name, problem, code_of(error))
     except KeyboardInterrupt:
         fail(name, "interrupted", ExitCode.INTERRUPTED)
 
