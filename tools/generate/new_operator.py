@@ -15,7 +15,7 @@ from tools.generate.declarations import completed_header, declaration_of
 from tools.generate.stubs import NATIVE, PYTHON, ROOT, copies, rows, stubs
 
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
-EXAMPLE = "upsample_nearest2d_backward"
+EXAMPLE = "prelu_backward"
 """The operator whose name stands in the steps."""
 
 
