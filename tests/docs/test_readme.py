@@ -11,7 +11,8 @@ from tests.docs.snippets import ROOT
 from tools.serving import clean_environment
 
 README = (ROOT / "README.md").read_text()
-MOST_WORDS = 900
+MOST_WORDS, MOST_WORDS_OF_DOCS = 900, 17_000
+_WRITTEN_BY_THE_BUILD = re.compile(r"<!-- [\w-]+: written by .*?<!-- end of [\w-]+ -->", re.DOTALL)
 _SECONDS = re.compile(r"[\d.]+ m?s$", re.MULTILINE)
 
 
@@ -25,6 +26,13 @@ def printed(*command: str, folder: Path) -> str:
 
 def test_the_readme_is_read_in_two_minutes() -> None:
     assert len(README.split()) <= MOST_WORDS
+
+
+def test_the_docs_stay_short() -> None:
+    """Together with the README, by hand, but for the facts about cards that docs/card-rules.md collects."""
+    pages = {ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs/card-rules.md"}
+    words = {str(page): len(_WRITTEN_BY_THE_BUILD.sub("", page.read_text()).split()) for page in pages}
+    assert sum(words.values()) <= MOST_WORDS_OF_DOCS, sorted(words.items(), key=lambda each: -each[1])
 
 
 def test_the_judge_prints_what_the_readme_shows(tmp_path: Path) -> None:
