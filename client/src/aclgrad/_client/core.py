@@ -298,7 +298,7 @@ class Core:
             raise rpc_errors.deadline_error(self.target) from None
 
     async def _pause(self, delay_s: float) -> None:
-        """Waits for the next attempt; there is none if the client is closed meanwhile."""
+        """Waits for the next attempt; raises the client's error if it is closed meanwhile."""
         await self._transport.pause(delay_s)
         self._check_open()
 

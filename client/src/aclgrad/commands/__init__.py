@@ -239,7 +239,7 @@ def serve_command(arguments: tuple[str, ...]) -> None:
 @program.command("check")
 @_address
 @_target
-@click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
+@click.option("--quick", is_flag=True, help="Fewer cases and no large ones: about a minute.")
 @click.option(
     "--only",
     type=click.Choice(CHECKS),

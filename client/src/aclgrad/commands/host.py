@@ -41,7 +41,7 @@ def host_status(target: str, timeout_s: Timeout = DEFAULT) -> pb.GetServerStatus
 
 
 def sibling_target(addresses: Sequence[str], target: str) -> str | None:
-    """Returns the target at which a client of `target` finds a worker with these addresses; None if there is none."""
+    """Returns the target at which a client of `target` finds a worker with these addresses, or None."""
     if target.startswith(_UNIX):
         return next((each for each in addresses if each.startswith(_UNIX)), None)
     here = _TCP.fullmatch(target)

@@ -138,7 +138,7 @@ class CountedCall:
         self._budget = budget
         self._size_bytes = 0
         self._held_bytes: int | None = None
-        """The bytes of the taken retry, None if there is none."""
+        """The bytes of the taken retry, or None."""
 
     def of(self, size_bytes: int) -> Self:
         """Sets the bytes of the call before it begins."""

@@ -127,7 +127,7 @@ def _position(item: Any, size: int) -> int:
 
 
 def _split(runs: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[int, ...] | None:
-    """Returns the strides of axes of these sizes over the runs, or None if there are none."""
+    """Returns the strides of axes of these sizes over the runs, or None."""
     left = list(reversed(runs))
     strides = []
     for size in sizes:

@@ -105,7 +105,7 @@ class Servers:
         return self.listed if self.dns_name is None else (self.dns_name,)
 
     def listed_endpoints(self, found: Found) -> Endpoints | None:
-        """Returns the endpoints of the resolved servers; None if there is none."""
+        """Returns the endpoints of the resolved servers, or None without any."""
         return _balanced(found, Balancing.LISTED, SERVICE_NAME, self.tls_name) if found.numbers else None
 
     def workers(self, host: pb.Host) -> tuple[str, ...]:

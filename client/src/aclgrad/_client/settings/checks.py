@@ -78,7 +78,7 @@ def checked_hook(name: str, value: _Hook) -> _Hook:
 
 
 def time_limit(timeout_s: Timeout, default_s: float | None) -> float | None:
-    """Returns the limit as gRPC takes it: None if there is none.
+    """Returns the limit as gRPC takes it: None for no limit.
 
     Raises InvalidSettingError unless it is a number of seconds, None or DEFAULT.
     """

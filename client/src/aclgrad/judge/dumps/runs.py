@@ -171,7 +171,7 @@ class TensorIndex:
         return None if self.argument is None else _at(run.of_arguments, self.argument)
 
     def owner(self, run: Run) -> int | None:
-        """Returns the argument's tensor whose gradient this is, or None if there is none, or only a part."""
+        """Returns the argument's tensor whose gradient this is; None if it is that of no tensor, or of a part."""
         if self.gradient is None:
             return self.argument
         owner, own = run.owners[self.gradient], self.of(run)
