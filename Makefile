@@ -354,7 +354,7 @@ $(VENV):
 $(SETUP): $(VENV) $(PACKAGED)
 	@echo "=== Installing the client and the tools (about a minute the first time)"
 	$(BIN)/python -m pip install --quiet --editable './client[cli]' --group build --group test $(LOCKED)
-	@echo "=== Compiling the C++ (about two minutes the first time)"
+	@echo "=== Compiling the C++ (about ten minutes on two cores the first time)"
 	$(BIN)/python -m pip install --verbose --no-build-isolation -C build-dir=build/editable --editable ./native $(LOCKED)
 	@echo "=== Installing the server"
 	$(BIN)/python -m pip install --quiet --editable ./server $(LOCKED)
