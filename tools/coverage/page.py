@@ -7,10 +7,9 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from tools.coverage.shares import MOST_ERROR, Shares
+from tools.generate.marks import replaced
 
 PAGE: Final = Path(__file__).parents[2] / "docs/coverage.md"
-START: Final = "<!-- coverage: written by `make coverage` -->\n"
-END: Final = "<!-- end of coverage -->\n"
 BLOCK, STEP = "In a block", "As a step"
 _HEADS: Final = {
     BLOCK: ("model", "backward calls", "FLOPs", "other bytes", "error", "stays here"),
@@ -65,11 +64,7 @@ def promises(text: str) -> dict[tuple[str, str], Promise]:
 
 def with_tables(text: str, found: Found, refused: Mapping[str, str], versions: str) -> str:
     """Returns the page with the tables of this run between its marks."""
-    before, _, rest = text.partition(START)
-    _, mark, after = rest.partition(END)
-    if not mark:
-        raise SystemExit(f"{PAGE.name} lacks the line {START.strip()} or {END.strip()}")
-    return "".join([before, START, *_tables(found, refused, versions), END, after])
+    return replaced(text, "coverage", "make coverage", PAGE.name, "".join(_tables(found, refused, versions)))
 
 
 def _tables(found: Found, refused: Mapping[str, str], versions: str) -> Iterable[str]:

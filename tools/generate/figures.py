@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from tools.generate.marks import parts, replaced
+
 PAGE: Final = "docs/capacity.md"
-START: Final = "<!-- bench: written by `make bench` -->\n"
-END: Final = "<!-- end of bench -->\n"
+_MARKS: Final = ("bench", "make bench", PAGE)
 README: Final = (
     ("call of 16 KB, 16 at once", "a naive grpcio and PyTorch server"),
     ("call of 16 KB, 1 at once", "a bare gRPC echo"),
@@ -22,8 +23,7 @@ def block(conditions: str, headings: Sequence[str], rows: Iterable[Sequence[str]
 
 def with_block(page: str, text: str) -> str:
     """Returns the page with this text between the marks."""
-    before, _, after = _split(page)
-    return "".join([before, START, text, END, after])
+    return replaced(page, *_MARKS, text)
 
 
 def readme_rows(page: str) -> str:
@@ -31,7 +31,7 @@ def readme_rows(page: str) -> str:
 
     Raises ValueError if the page lacks one of the rows.
     """
-    _, text, _ = _split(page)
+    _, text, _ = parts(page, *_MARKS)
     lines = text.splitlines()
     rows = [[each.strip() for each in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     found = {(row[0], row[2]): row for row in rows}
@@ -46,11 +46,3 @@ def readme_rows(page: str) -> str:
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [headings, ["---"] * len(headings), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---").replace("--- |", "---|")
-
-
-def _split(page: str) -> tuple[str, str, str]:
-    before, start, rest = page.partition(START)
-    text, end, after = rest.partition(END)
-    if not start or not end:
-        raise ValueError(f"{PAGE} lacks the line {(END if start else START).strip()}")
-    return before, text, after

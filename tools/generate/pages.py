@@ -13,6 +13,7 @@ from tools.coverage.page import PAGE as COVERAGE
 from tools.coverage.page import readme_line
 from tools.generate.figures import PAGE as CAPACITY
 from tools.generate.figures import readme_rows
+from tools.generate.marks import replaced
 
 ROOT: Final = Path(__file__).parents[2]
 SERVER: Final = "aclgrad_server"
@@ -35,12 +36,7 @@ def with_tables(page: Path, tables: Mapping[str, str]) -> bytes:
     """Returns the page with each table between the two marks of its subject."""
     text = page.read_text()
     for subject, table in tables.items():
-        start, end = f"<!-- {subject}: written by `make generate` -->\n", f"<!-- end of {subject} -->\n"
-        before, _, rest = text.partition(start)
-        _, found, after = rest.partition(end)
-        if not found:
-            raise SystemExit(f"{page.name} lacks the line {start.strip()} or {end.strip()}")
-        text = "".join([before, start, table, end, after])
+        text = replaced(text, subject, "make generate", page.name, table)
     return text.encode()
 
 

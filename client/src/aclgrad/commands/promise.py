@@ -10,7 +10,7 @@ from aclgrad.commands.load import Measured, Send, closed_loop, open_loop
 CALLERS: Final = 16
 """Of the closed loop, which finds about how many calls the server answers at most."""
 ABOVE: Final = 1.1
-"""The search begins between nothing and so many times that rate."""
+"""The search begins between 0 and this multiple of that rate."""
 HALVINGS: Final = 5
 TRIES: Final = 2
 """Of a rate: a stall that other programs cause is no limit of the server."""
@@ -18,7 +18,7 @@ CONFIRMATIONS: Final = 4
 LESS: Final = 0.7
 """Of a rate that was not confirmed, the next to try."""
 CONFIRMED_FOR: Final = 2
-"""The last rate is offered for so many times as long as the others."""
+"""The last rate is offered this many times as long as the others."""
 BUSY: Final = 0.9
 """Cores of the generator, of one, from which its own work may be what limits the rate."""
 
