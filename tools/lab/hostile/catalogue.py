@@ -26,7 +26,8 @@ class Attack:
     in_short: bool = True
     has_tls: bool = False
     """Whether the server has."""
-    call_ms: float = 500.0
+    call_ms: float = 0.0
+    """What calls may take where the limits allow less."""
     least: tuple[str, int] = ("connected", 1)
     """What the attacker has to reach, by the name of its count, unless the server holds it up."""
     files: int = 0
