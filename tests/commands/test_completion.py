@@ -9,8 +9,9 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 import aclgrad
-from aclgrad.commands import CHECKS as NAMED_CHECKS
-from aclgrad.commands import SIZES, TARGET, program
+from aclgrad.commands import SIZES, program
+from aclgrad.commands.judging import CHECKS as NAMED_CHECKS
+from aclgrad.commands.options import TARGET
 from aclgrad.judge.check.command import CHECKS
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.names import NAMES

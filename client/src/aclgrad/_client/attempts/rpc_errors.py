@@ -151,7 +151,9 @@ def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy |
     if code is grpc.StatusCode.UNAVAILABLE:
         if _TLS_FAILURE.search(details):
             return _tls_error(details, target)
-        remedy = f"check that a server listens on {target} and that the network lets it through"
+        remedy = f"check that a server listens on {target}"
+        if not target.startswith("unix:"):
+            remedy += " and that the network lets it through"
         if proxy is not None and _UNREACHED.search(details):
             return _proxy_error(details, target, proxy)
         if _UNRESOLVED.search(details):
@@ -163,8 +165,9 @@ def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy |
                 "the server ended the connection before the first call: if it has TLS, give credentials="
                 "aclgrad.Credentials(ca=...), with a certificate and its key if it asks for one"
             )
-        kind = errors.ServerUnreachableError if _UNREACHED.search(details) else errors.ConnectionLostError
-        return kind(f"{target}: {details}", remedy=remedy)
+        if _UNREACHED.search(details):
+            return errors.ServerUnreachableError(f"{target}: no connection: {_cause(details)}", remedy=remedy)
+        return errors.ConnectionLostError(f"{target}: {details}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return deadline_error(target)
     if code is grpc.StatusCode.CANCELLED or details == _WRITE_FAILED:
@@ -191,7 +194,7 @@ def _proxy_error(details: str, target: str, proxy: Proxy) -> errors.ServerUnreac
 
 
 def _cause(details: str) -> str:
-    """Returns why a name cannot be looked up, from the core's text."""
+    """Returns why a name cannot be looked up or no connection be made, from the core's text."""
     return details.rstrip("].").rpartition(": ")[2]
 
 
