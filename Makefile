@@ -282,7 +282,7 @@ dist: $(BIN)/.setup-dist $(BIN)/.setup-test ## Build the wheels into dist with a
 	$(BIN)/python -m tools.wheels dist --pythons $(PYTHONS) --architectures $(ARCHITECTURES) $(WHEELS_FLAGS)
 	$(BIN)/twine check --strict dist/*
 	test "$$(ls dist | cut -d- -f2 | sed 's/\.tar\.gz$$//' | sort -u | wc -l)" = 1
-	$(BIN)/python -m pytest tests/wheels
+	$(BIN)/python -m pytest --confcutdir tests/wheels tests/wheels
 	$(call demo_of,$(firstword $(PYTHONS)),dist,build/dist/venv)
 	rm build/dist/venv/lib/*/site-packages/aclgrad*/direct_url.json
 	$(BIN)/cyclonedx-py environment build/dist/venv/bin/python --output-reproducible --output-file dist/aclgrad.cdx.json
