@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -124,6 +125,28 @@ def test_masks_may_be_outputs_of_the_program(client: aclgrad.Client, kind: str, 
     assert_near(found, DEFINITION(grad, *given, mask))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("is_output", [False, True], ids=["array", "output"])
+def test_rows_of_the_lowest_number_see_all_keys_alike(client: aclgrad.Client, is_output: bool, dtype: Any) -> None:
+    """Models that pad write masks so; rows of minus infinity see none."""
+    grad, *given = operands(dtype=dtype)
+    mask = np.zeros((B, 1, S, T), dtype)
+    mask[0, :, :2] = ml_dtypes.finfo(dtype).min
+    mask[1, :, 1], mask[1, :, 2, :3] = -np.inf, ml_dtypes.finfo(dtype).min
+    program = client.program()
+    sent = program.mul(mask, np.ones((B, 1, S, 1), dtype)) if is_output else mask
+    found = program.run(*scaled_dot_product_attention_backward(program, grad, *given, sent))
+    expected = DEFINITION(*(each.astype(np.float64) for each in (grad, *given, mask)))
+    assert_near(found, expected, 1e-5 if dtype == np.float32 else 2e-2)
+
+
+def test_a_wider_mask_may_hold_what_the_query_holds(client: aclgrad.Client) -> None:
+    grad, *given = operands(dtype=ml_dtypes.bfloat16)
+    program, mask = client.program(), np.where(mask_of("bools", (S, T)), 0.5, np.finfo(np.float32).min)
+    found = program.run(*scaled_dot_product_attention_backward(program, grad, *given, mask.astype(np.float32)))
+    assert_near(found, DEFINITION(*(each.astype(np.float64) for each in (grad, *given)), mask), 2e-2)
+
+
 def test_transposed_operands_and_masks_that_broadcast_are_sent_as_views(client: aclgrad.Client) -> None:
     """None of them is copied, whatever shape devices take."""
     long, heads = 64, 8
@@ -147,6 +170,12 @@ GRAD, QUERY, KEY, VALUE = operands()
         ((GRAD[:1], QUERY, KEY, VALUE), {}, "grad_output is (1, 4, 5, 8); give (2, 4, 5, 8)"),
         ((GRAD, QUERY, KEY, VALUE, np.ones((S, S), bool)), {}, "attn_mask is (5, 5); give a shape that broadcasts to"),
         ((GRAD, QUERY, KEY, VALUE, np.ones((1, 1, 1, S, T), bool)), {}, "attn_mask is (1, 1, 1, 5, 7)"),
+        ((GRAD, QUERY, KEY, VALUE, np.ones((S, T), np.int64)), {}, "attn_mask is int64; give bool, true where a key"),
+        (
+            [*(each.astype(np.float16) for each in (GRAD, QUERY, KEY, VALUE)), np.full((S, T), 0.1, np.float32)],
+            {},
+            "attn_mask is float32, and float16, the dtype of query, does not hold its numbers; cast it to float16",
+        ),
         ((GRAD, QUERY, KEY, VALUE, np.ones((S, T), bool)), {"is_causal": True}, "attn_mask is given, and is_causal"),
         ((GRAD, QUERY, KEY, VALUE), {"output": GRAD}, "logsumexp is missing; give both"),
         ((GRAD, QUERY, KEY, VALUE), {"logsumexp": GRAD[..., 0]}, "output is missing; give both"),

@@ -112,7 +112,7 @@ def secured(*names: str, asks: bool = False) -> Peer:
 # The server that the client meets, its variables, and the beginning and end of the error.
 FAILURES: dict[str, tuple[Peer, dict[str, str], str, str]] = {
     "a_dead_port": (lambda _: nullcontext("127.0.0.1:1"), {}, "Connection refused", "the network lets it through"),
-    "no_socket": (lambda _: nullcontext("unix:/none/s"), {}, "No such file or directory", "check that a server listens on unix:/none/s"),
+    "no_socket": (lambda _: nullcontext("unix:/none/s"), {}, "No such file or directory", "listens on unix:/none/s"),
     "http_1": (speaking(peers.speak_http1), {}, "http1.x server (HTTP status 400)", "lets it through"),
     "silence": (speaking(peers.keep_silent), {}, "no answer within 0.5 s", "status page at its --admin"),
     "a_firewall": (lambda _: peers.dropping(), {}, "no answer within 0.5 s", "status page at its --admin"),

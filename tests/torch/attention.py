@@ -77,11 +77,16 @@ def step(given: list[Tensor], **options: Any) -> list[Tensor]:
     return [output.detach(), *(each.grad for each in leaves)]
 
 
-def wide(given: list[Tensor], **options: Any) -> list[Tensor]:
-    return step([each.double() for each in given], **{
-        name: each.double() if isinstance(each, Tensor) and each.is_floating_point() else each
+def in_dtype(options: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
+    """Returns the options with masks of numbers in the dtype."""
+    return {
+        name: each.to(dtype) if isinstance(each, Tensor) and each.is_floating_point() else each
         for name, each in options.items()
-    })  # fmt: skip
+    }
+
+
+def wide(given: list[Tensor], **options: Any) -> list[Tensor]:
+    return step([each.double() for each in given], **in_dtype(options, torch.float64))
 
 
 def close(found: list[Tensor], expected: list[Tensor], dtype: torch.dtype = torch.float32) -> None:

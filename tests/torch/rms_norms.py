@@ -99,6 +99,13 @@ class DetachedRMSNorm(MetaRMSNorm):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps).detach()
 
 
+class LimitedRMSNorm(MetaRMSNorm):
+    """Limits its input, which small inputs do not show."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._norm(x.clamp(-30, 30)) * self.weight
+
+
 class FrozenRMSNorm(MetaRMSNorm):
     """Has no gradient of its weight."""
 

@@ -21,6 +21,7 @@ from .attention import (
     MATH,
     PLAIN,
     close,
+    in_dtype,
     operands,
     step,
     wide,
@@ -33,7 +34,7 @@ from .table import HALVES, random
 @pytest.mark.parametrize("name", KERNEL)
 def test_one_operator_has_all_gradients(client: RecordingClient, name: str, dtype: torch.dtype) -> None:
     shapes, options, operator = KERNEL[name]
-    given = operands(*shapes, dtype=dtype)
+    given, options = operands(*shapes, dtype=dtype), in_dtype(options, dtype)
     expected = step(given, **options)
     with aclgrad.torch.remote_backward(client, strict=True) as remote:
         found = step(given, **options)
@@ -162,18 +163,46 @@ def test_a_function_takes_a_client(client: RecordingClient) -> None:
         lambda query, key, value: (query, key, value.double()),
         lambda query, key, value: (query, key, value, torch.ones(5, 7, dtype=torch.int64)),
         lambda query, key, value: (query, key, value, torch.ones(4, 7)),
+        lambda query, key, value: (query, key, value, torch.ones(7)),
+        lambda query, key, value: (query, key, value, torch.ones(2, 1, 1, 1, 7), 0.1),
         lambda query, key, value: (query, key, value, None, -0.5),
     ],
-    ids=["heads", "sizes", "dtypes", "mask of integers", "mask of another shape", "negative dropout"],
+    ids=["heads", "sizes", "dtypes", "integers", "another shape", "one axis", "five axes", "negative dropout"],
 )
 def test_what_pytorch_refuses(client: RecordingClient, change: Callable[..., Any]) -> None:
     given = change(*(each.requires_grad_() for each in operands(*PLAIN)))
-    with pytest.raises(RuntimeError) as expected:
+    with pytest.raises((RuntimeError, IndexError)) as expected:
         functional.scaled_dot_product_attention(*given)
-    with aclgrad.torch.remote_backward(client), pytest.raises(RuntimeError) as found:
+    with aclgrad.torch.remote_backward(client), pytest.raises((RuntimeError, IndexError)) as found:
         functional.scaled_dot_product_attention(*given)
     assert str(found.value) == str(expected.value)
     assert client.called == []
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_wider_mask_stays_here(client: RecordingClient, dtype: torch.dtype) -> None:
+    """PyTorch adds it unrounded, and cards do not."""
+    given = operands(*PLAIN, dtype=dtype)
+    mask = 300 - torch.arange(PLAIN[1][2])[None] * 0.37
+    expected = step(given, attn_mask=mask)
+    with aclgrad.torch.remote_backward(client) as remote:
+        found = step(given, attn_mask=mask)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert client.called == []
+    assert "the mask is float32, and cards add it in the query's dtype" in " ".join(str(remote).split())
+
+
+def test_heads_that_need_no_repeating_keep_their_strides(client: RecordingClient) -> None:
+    keys, values = random(2, 7, 2, 3, 8).permute(2, 0, 3, 1, 4)
+    query = operands(*PLAIN)[0]
+    for _ in range(20):
+        query = query.flip(2)
+        torch.manual_seed(1)
+        expected = functional.scaled_dot_product_attention(query, keys, values, dropout_p=0.1, enable_gqa=True)
+        torch.manual_seed(1)
+        with aclgrad.torch.remote_backward(client):
+            found = functional.scaled_dot_product_attention(query, keys, values, dropout_p=0.1, enable_gqa=True)
+        assert torch.equal(found, expected)
 
 
 def test_what_is_no_number_gives_no_numbers(client: RecordingClient) -> None:

@@ -117,10 +117,11 @@ def test_a_compiled_call(client: RecordingClient, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", ["wide values", "three axes"])
-def test_a_compiled_math_path(client: RecordingClient, name: str) -> None:
+def test_a_compiled_math_path(client: RecordingClient, name: str, dtype: torch.dtype) -> None:
     shapes, options, _ = IN_PARTS[name]
-    given = operands(*shapes)
+    given = operands(*shapes, dtype=dtype)
     expected = step(given, **options)
     compiled = torch.compile(
         lambda *each: functional.scaled_dot_product_attention(*each, **options), backend="aot_eager", fullgraph=True
@@ -129,7 +130,7 @@ def test_a_compiled_math_path(client: RecordingClient, name: str) -> None:
     with aclgrad.torch.remote_backward(client, strict=True) as remote:
         output = compiled(*leaves)
         output.backward(grad_output_of(output))
-    close([output.detach(), *(each.grad for each in leaves)], expected)
+    close([output.detach(), *(each.grad for each in leaves)], expected, dtype)
     assert client.called == MATH
     assert {site.function for site in remote.account.calls} == {"matmul", "softmax"}
 

@@ -13,7 +13,16 @@ import aclgrad.torch
 from aclgrad.torch import _missed_calls
 
 from .conftest import RecordingClient
-from .rms_norms import ALONE, SERVED, DetachedRMSNorm, FrozenRMSNorm, GatedRMSNorm, LlamaRMSNorm, OwnRMSNorm
+from .rms_norms import (
+    ALONE,
+    SERVED,
+    DetachedRMSNorm,
+    FrozenRMSNorm,
+    GatedRMSNorm,
+    LimitedRMSNorm,
+    LlamaRMSNorm,
+    OwnRMSNorm,
+)
 from .table import HALVES, grad_output_of, random
 
 WIDTH = 24
@@ -81,6 +90,18 @@ def test_another_function_stays_as_it_is(client: RecordingClient, kind: type[nn.
     assert (site.function, count) == (kind.__name__, 2)
     assert f"2 local {kind.__name__} {kind.__name__} plain arithmetic: it" in " ".join(str(remote).split())
     assert not remote.account.calls
+
+
+def test_a_module_may_be_another_function_of_some_inputs(client: RecordingClient) -> None:
+    module, small = module_of(LimitedRMSNorm), random(2, 5, WIDTH)
+    for input, called in ((small, ["rms_norm_grad"]), (small * 100, []), (small, ["rms_norm_grad"])):
+        given = input.clone().requires_grad_()
+        (expected,) = torch.autograd.grad(module(given).pow(3).sum(), given)
+        client.called.clear()
+        with aclgrad.torch.remote_backward(client):
+            (found,) = torch.autograd.grad(module(given).pow(3).sum(), given)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        assert client.called == called
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])

@@ -104,3 +104,19 @@ def test_attention_with_dropout_draws_what_pytorch_draws(client: aclgrad.Client)
     expected.backward()
     torch.testing.assert_close(loss, expected.detach())
     assert_same_gradients(model, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_that_are_padding_alone(client: aclgrad.Client, dtype: torch.dtype) -> None:
+    """Causal masks of padding on the left, as models write them: rows of the lowest number."""
+    model, x = Attending().to(dtype), batch().to(dtype)
+    seen = (torch.arange(7) >= torch.tensor([0, 1, 3])[:, None])[:, None, None] & torch.ones(
+        7, 7, dtype=torch.bool
+    ).tril()
+    mask = torch.zeros(3, 1, 7, 7, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
+    other, step = copy.deepcopy(model), step_of(model, client, loss_of)
+    tolerance = {} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
+    torch.testing.assert_close(step(x, mask), loss_of(other, x, mask).detach(), **tolerance)
+    loss_of(other, x, mask).backward()
+    for one, two in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, two.grad, **tolerance)

@@ -44,6 +44,16 @@ def test_the_first_module_that_differs_is_named(client: aclgrad.Client) -> None:
         step(X, Y)
 
 
+def test_a_mask_of_the_lowest_number_hides_no_wrong_result() -> None:
+    """In the last bit of such numbers the weights of a row go to one key."""
+    mask = torch.full((4, 3), torch.finfo(torch.float32).min)
+    wrong = of_gradients("mm", lambda each: each * 1.5)
+    with serve() as server, changed(server.target, wrong) as address, aclgrad.Client(address) as client:
+        step = step_of(network(), client, lambda model, x, y, mask: (model(x) + mask).softmax(-1)[:, y].square().sum())
+        with pytest.raises(aclgrad.ServerFaultError, match="compare_step"):
+            step(X, Y, mask)
+
+
 def test_a_check_may_be_left_out(client: aclgrad.Client) -> None:
     step = step_of(faulty.Counting(), client, verify_every=0)
     for _ in range(5):

@@ -17,12 +17,15 @@ from aclgrad.composites.operands import (
     Shape,
     broadcast,
     check_shape,
+    narrow,
     operand,
 )
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.rules import broadcasts
 
 _RANK: Final = 4
+LEAST_BIAS: Final = -3e38
+"""Lower elements of a bias are raised to this: devices take rows of float32's lowest number as masked."""
 _CAUSAL: Final = 2
 """The sparse mode that counts positions from the first query and key, like PyTorch."""
 
@@ -60,7 +63,7 @@ def scaled_dot_product_attention_backward(
     `query` has the shape (B, N, S, D), `key` and `value` (B, M, T, D), where M divides N; a mask broadcasts to (B, N,
     S, T), is true where a key is seen or added to the scores, and gets no gradient. `logsumexp` (B, N, S) and `output`
     are results of the forward pass; without them it becomes a step of the program. Raises InvalidFieldError for shapes
-    that do not fit.
+    that do not fit, and for numbers of the mask that the dtype of `query` does not hold.
     """
     operands = [_heads(name, each) for name, each in (("query", query), ("key", key), ("value", value))]
     whole = (*operands[0].shape[:3], operands[1].shape[2])
@@ -137,14 +140,40 @@ def masks_of(program: Program, mask: Operand, whole: Shape, dtype: np.dtype[Any]
             # Operators take no view of a step's output as truth values.
             return Masks(program.eq_tensor(mask, np.broadcast_to(np.False_, _of_handle(mask.shape, whole))), None)
         return Masks(spread_mask(~mask, whole), None)
+    if mask.dtype.kind in "iuc":
+        remedy = "give bool, true where a key is seen, or floating-point numbers, which are added to the scores"
+        raise InvalidFieldError.at("attn_mask", f"is {mask.dtype}", remedy)
     if isinstance(mask, Handle):
-        return Masks(None, spread_bias(mask, whole))
+        return _masks_of_handle(program, mask, whole)
     unseen = mask == -np.inf
     if not unseen.any():
-        return Masks(None, spread_bias(mask.astype(dtype), whole))
+        return Masks(None, spread_bias(_raised(mask, dtype), whole))
     # Rows that are all minus infinity have no largest score; a mask gives them the result 0.
-    bias = np.where(unseen, 0, mask).astype(dtype)
+    bias = _raised(np.where(unseen, np.zeros((), mask.dtype), mask), dtype)
     return Masks(spread_mask(unseen, whole), spread_bias(bias, whole) if bias.any() else None)
+
+
+def _raised(bias: Array, dtype: np.dtype[Any]) -> Array:
+    """Returns the bias in the query's dtype; raises InvalidFieldError if that would round it."""
+    is_low = bias < LEAST_BIAS
+    found = np.where(is_low, np.asarray(LEAST_BIAS, bias.dtype), bias) if is_low.any() else bias
+    if found.dtype == dtype:
+        return found
+    with np.errstate(over="ignore"):
+        cast = found.astype(dtype)
+    if ((cast != found) & ~(is_low & np.isfinite(cast)) & ~np.isnan(bias)).any():
+        problem = f"is {bias.dtype}, and {dtype}, the dtype of query, does not hold its numbers"
+        raise InvalidFieldError.at("attn_mask", problem, f"cast it to {dtype}, in which cards add it")
+    return cast
+
+
+def _masks_of_handle(program: Program, bias: Handle, whole: Shape) -> Masks:
+    """Adds the steps that find minus infinity, and that raise lower numbers if the dtype has any."""
+    infinite = np.broadcast_to(np.asarray(-np.inf, bias.dtype), _of_handle(bias.shape, whole))
+    mask = program.eq_tensor(bias, infinite)
+    if bias.dtype != np.float16:
+        bias = program.clamp(narrow(bias), clip_value_min=LEAST_BIAS).broadcast_to(*bias.shape)
+    return Masks(mask, spread_bias(bias, whole))
 
 
 def _of_handle(mask: Shape, whole: Shape) -> Shape:

@@ -79,6 +79,14 @@ def copied(program: Program, value: Operand) -> Handle:
     return program.reduce_sum(own[None], (0,)).reshape(value.shape)
 
 
+def narrow(value: Handle) -> Handle:
+    """Returns the view with one element along each broadcast axis."""
+    if value.view is None:
+        return value
+    strides = value.view.strides_of(value.shape)
+    return value[tuple(slice(1) if stride == 0 else slice(None) for stride in strides)] if 0 in strides else value
+
+
 def broadcast(value: Operand, shape: Sequence[int]) -> Operand:
     """Returns the broadcast view."""
     return value.broadcast_to(*shape) if isinstance(value, Handle) else np.broadcast_to(value, tuple(shape))

@@ -17,7 +17,7 @@ from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bridges.served_operators import served_by
-from aclgrad.composites.attention import spread_bias, spread_mask
+from aclgrad.composites.attention import LEAST_BIAS, spread_bias, spread_mask
 from aclgrad.composites.operands import Operand
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.jax import _callbacks
@@ -36,8 +36,8 @@ _RANK: Final = 4
 _TARGETS: Final = ("query", "key", "value")
 _CAUSAL: Final = 2
 """The sparse mode that counts positions from the first query and key, like JAX."""
-_LEAST_BIAS: Final = -3e38
-"""Lower elements of a bias are raised to this: devices take rows of float32's lowest number as masked."""
+_HIDDEN: Final = np.float32(0.7) * np.finfo(np.float32).min
+"""The score that JAX gives keys that a mask hides."""
 _PARAMETERS: Final = {
     **dict.fromkeys(("dy", "attention_in", "softmax_max", "softmax_sum"), "query"),
     **dict.fromkeys(("pse_shift", "real_shift"), "bias"),
@@ -216,6 +216,7 @@ class _AttentionCall(RemoteCall):
             "input_layout": "BSND",
             "sparse_mode": _CAUSAL if is_causal else 0,
         }
+        self._is_causal = is_causal
         self._check(types["query"], types["key"])
 
     def _check(self, query: jax.ShapeDtypeStruct, key: jax.ShapeDtypeStruct) -> None:
@@ -243,28 +244,47 @@ class _AttentionCall(RemoteCall):
         given = dict(zip(self._names, arrays, strict=True))
         operands = [_joined(given[name], mapped) for name in ("grad", *_TARGETS)]
         grad, query, key, value = operands
-        masks = self._masks(given, mapped, (*query.shape[:1], query.shape[2], query.shape[1], key.shape[1]))
+        whole = (*query.shape[:1], query.shape[2], query.shape[1], key.shape[1])
+        masks, hidden = self._masks(given, mapped, whole)
+        attributes = self._attributes | ({} if "mask" not in masks else {"sparse_mode": 0})
         program = self._client.program()
         try:
             statistics: Any = program.execute(
                 f"{_FORWARD}{self._version}",
                 {"query": query, "key": key, "value": value, **_named(masks, "real_shift")},
-                self._attributes,
+                attributes,
             )
             inputs = {"query": query, "key_in": key, "value": value, "dy": grad, **_named(masks, "pse_shift")}
             inputs |= zip(("softmax_max", "softmax_sum", "attention_in"), statistics, strict=True)
-            gradients: Any = program.execute(f"{_BACKWARD}{self._version}", inputs, self._attributes)
-            return list(program.run(*compress(gradients, wanted)))
+            gradients: Any = program.execute(f"{_BACKWARD}{self._version}", inputs, attributes)
+            found = list(program.run(*compress(gradients, wanted)))
         except AclgradError as error:
             raise_named(error, _BACKWARD)
+        if hidden is not None and wanted[2]:
+            found[-1] = found[-1] + _of_hidden(hidden, grad, value.shape[2])
+        return found
 
-    def _masks(self, given: Mapping[str, Any], mapped: tuple[int, ...], whole: tuple[int, ...]) -> dict[str, Operand]:
-        """Returns the bias, and the mask in devices' form: true where a key is not seen."""
+    def _masks(
+        self, given: Mapping[str, Any], mapped: tuple[int, ...], whole: tuple[int, ...]
+    ) -> tuple[dict[str, Operand], _callbacks.Array | None]:
+        """Returns the bias, and the mask in devices' form: true where a key is not seen.
+
+        JAX gives keys that a mask hides a low score. If a query's other keys have a lower one by their bias, the
+        weights go to those hidden keys: they are returned, too, or None.
+        """
         batch, found = whole[0] // max(math.prod(mapped), 1), dict[str, Operand]()
-        unseen = ~_joined_masks(given["mask"], mapped, batch) if "mask" in given else None
+        unseen, hidden = ~_joined_masks(given["mask"], mapped, batch) if "mask" in given else None, None
         if "bias" in given:
             bias = _joined_masks(given["bias"], mapped, batch)
-            least = max(_LEAST_BIAS, float(jnp.finfo(bias.dtype).min))
+            lower = bias < _HIDDEN
+            if lower.any():
+                all_hidden = ~np.tri(*whole[2:], dtype=np.bool_)[None, None] if self._is_causal else unseen
+                if all_hidden is not None:
+                    is_low = (all_hidden | lower).all(-1, keepdims=True)
+                    hidden = all_hidden & is_low & ~all_hidden.all(-1, keepdims=True)
+                    hidden = hidden if hidden.any() else None
+                    unseen = all_hidden | is_low
+            least = max(LEAST_BIAS, float(jnp.finfo(bias.dtype).min))
             if (bias < least).any():
                 # Rows that are all minus infinity have no largest score, but a mask may hide whole rows.
                 infinite = bias == -np.inf
@@ -274,7 +294,16 @@ class _AttentionCall(RemoteCall):
             found["bias"] = spread_bias(bias, whole)
         if unseen is not None:
             found["mask"] = spread_mask(unseen, whole)
-        return found
+        return found, hidden
+
+
+def _of_hidden(hidden: _callbacks.Array, grad: _callbacks.Array, kv_heads: int) -> _callbacks.Array:
+    """Returns the share of each value's gradient from queries whose weights go to keys that a mask hides."""
+    (batch, queries, heads, size), keys = grad.shape, hidden.shape[-1]
+    weights = np.broadcast_to(hidden / np.maximum(hidden.sum(-1, keepdims=True), 1), (batch, heads, queries, keys))
+    shares = np.einsum("bnts,btnh->bsnh", weights, grad.astype(np.float64))
+    found: _callbacks.Array = shares.reshape(batch, keys, kv_heads, heads // kv_heads, size).sum(3).astype(grad.dtype)
+    return found
 
 
 def _named(masks: Mapping[str, Any], bias: str) -> dict[str, Any]:

@@ -44,6 +44,8 @@ def scaled_dot_product_attention(
             # PyTorch's node saves it in this form.
             added = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(attn_mask.logical_not(), -torch.inf)
         elif attn_mask.is_floating_point():
+            if attn_mask.dtype == torch.float64 and query.dtype != torch.float64:
+                raise LocalError("PyTorch refuses a float64 mask of other queries")
             added = attn_mask.to(query.dtype) if _is_cast(query) else attn_mask
         else:
             raise LocalError("PyTorch refuses a mask that is neither bool nor of floating-point numbers")
@@ -57,6 +59,8 @@ def scaled_dot_product_attention(
     if because:
         with without_autocast(query.device.type), as_part_of(FUNCTION, because):
             return _math(query, key, value, added, dropout_p, is_causal, scale, enable_gqa, client)
+    if added is not None and added.dtype != query.dtype:
+        raise LocalError(f"the mask is {added.dtype}, and cards add it in the query's dtype".replace("torch.", ""))
     is_bool = attn_mask is not None and attn_mask.dtype == torch.bool
     result: Tensor = applied(Attention, client, query, key, value, added, is_bool, is_causal, scale)[0]
     return result
@@ -117,6 +121,12 @@ def _why_math(
 _CHOICE: Final = "PyTorch takes its math path for such sizes, strides or settings"
 
 
+@torch.compiler.assume_constant_result
+def _keeps_halves() -> bool:
+    """Whether PyTorch's math path computes 16 bits in 16 bits."""
+    return bool(torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed())
+
+
 def _math(
     query: Tensor,
     key: Tensor,
@@ -130,8 +140,7 @@ def _math(
 ) -> Tensor:
     """Follows PyTorch step by step, for the same results and random numbers."""
     dtype = query.dtype
-    is_kept = "fp16_bf16_reduction_math_sdp_allowed"
-    if dtype != torch.float32 and not getattr(torch.backends.cuda, is_kept)():
+    if dtype != torch.float32 and not _keeps_halves():
         query, key, value = query.float(), key.float(), value.float()
     if is_causal:
         if added is not None:
@@ -142,11 +151,14 @@ def _math(
         if not key.shape[-3] or query.shape[-3] % key.shape[-3] or key.shape[-3] != value.shape[-3]:
             raise LocalError("PyTorch refuses heads that do not divide")
         repeats = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
+        if repeats > 1:
+            key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
     root = math.sqrt(abs(scale) if scale is not None else 1 / math.sqrt(query.shape[-1] or 1))
     scaled = query * (-root if scale is not None and scale < 0 else root)
     scores = matmul(scaled, key.transpose(-2, -1) * root, client=client)
     if added is not None:
+        if torch.broadcast_shapes(added.shape, scores.shape) != scores.shape:
+            raise LocalError("PyTorch refuses a mask of this shape")
         scores = scores + added.to(scores.dtype)
     weights = run("safe_softmax", client, scores, -1)
     if dropout_p > 0:

@@ -26,6 +26,7 @@ OPERATORS: Final = ("flash_attention_score_grad", "flash_attention_score_grad_v2
 _LAYOUT: Final = "BSND"
 _CAUSAL: Final = 2
 """Causal masks count from the first query and key, like PyTorch's."""
+_REMEDY: Final = "outside of the block, have PyTorch take its math path: sdpa_kernel(SDPBackend.MATH)"
 
 
 class Rule(NamedTuple):
@@ -163,7 +164,7 @@ class AttentionBackward(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
         problem = "has no second derivative on a server, as in PyTorch"
-        raise InvalidFieldError.at(FUNCTION, problem, "have PyTorch take its math path: sdpa_kernel(SDPBackend.MATH)")
+        raise InvalidFieldError.at(FUNCTION, problem, _REMEDY)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *values: Any) -> Any:

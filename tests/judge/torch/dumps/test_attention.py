@@ -184,3 +184,22 @@ def test_attention_of_pytorch_with_masks_and_shared_keys_is_judged(tmp_path: Pat
     plant(tmp_path / "dump", f"{api}.1.backward.output.1", 1.01)
     found = judge(tmp_path / "dump" / "dump.json", tmp_path / "again")
     assert {name for name, verdict in found.verdicts.items() if verdict == "failed"} == {f"{api}.1.backward"}
+
+
+@pytest.mark.parametrize("is_rounded", [True, False], ids=["autocast", "PyTorch"])
+def test_a_wider_mask_may_have_been_rounded_or_not(tmp_path: Path, is_rounded: bool) -> None:
+    """A dump has the arguments before autocast."""
+    recording = Recording(tmp_path / "dump")
+    tensors = [drawn(2, 4, 64, 16, dtype=torch.bfloat16, grad=True) for _ in range(3)]
+    mask = 300 - torch.arange(64)[None] * 0.37
+
+    def attention(*given: Tensor, attn_mask: Tensor) -> Tensor:
+        mask = attn_mask.bfloat16() if is_rounded else attn_mask
+        return functional.scaled_dot_product_attention(*given, attn_mask=mask)
+
+    api = "Functional.scaled_dot_product_attention"
+    recording.call(api, *tensors, function=attention, attn_mask=mask).backward(drawn(2, 4, 64, 16).bfloat16())
+    assert set(judge(recording.write(), tmp_path / "out").verdicts.values()) == {"passed"}
+    plant(tmp_path / "dump", f"{api}.0.backward.output.1", 1.1)
+    plant(tmp_path / "dump", f"{api}.0.forward.output.0", 1.1)
+    assert set(judge(tmp_path / "dump" / "dump.json", tmp_path / "again").verdicts.values()) == {"failed"}

@@ -30,6 +30,7 @@ from aclgrad.judge.msprobe.dump import EntryError
 _SAME: Final[dict[torch.dtype, torch.dtype]] = {}
 _SHARES: Final = ("softmax", "softmin")
 """Functions whose results are shares of a sum, with errors in proportion to each."""
+_ATTENTION: Final = "scaled_dot_product_attention"
 _DATA_DEPENDENT: Final = ("meta", "Meta", "data-independent", "data-dependent")
 """Words of PyTorch's messages if a function needs the values of its arguments."""
 
@@ -212,6 +213,19 @@ class Computed:
         transposed = input.detach().transpose(0, 1).contiguous().transpose(0, 1).requires_grad_(input.requires_grad)
         yield Computed(replace(self.call, args=(transposed, *rest)))
 
+    @cached_property
+    def with_rounded_mask(self) -> "Computed | None":
+        """The same attention with its mask in the query's dtype: whether autocast rounded it, a dump does not show."""
+        if self.api.name.rpartition(".")[2] != _ATTENTION or not self.has_halves:
+            return None
+        call, dtype = self.call, self.seen.outputs[0][0] if self.seen.outputs else torch.float32
+
+        def rounded(value: Any) -> Any:
+            return value.to(dtype).to(value.dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+        options = {name: rounded(each) if name == "attn_mask" else each for name, each in call.kwargs.items()}
+        return Computed(replace(call, args=(*call.args[:3], *map(rounded, call.args[3:])), kwargs=options))
+
     def rounded(self, precision: str) -> Run:
         """Returns the run in float64 with rounded operands of products."""
 
@@ -277,11 +291,14 @@ def _seen(api: Api, call: Recorded) -> tuple[Seen, torch.dtype | None]:
     dtype = getattr(torch, recorded.dtype)
     seen, first = watch(api, call), None
     natural = seen.outputs[0][0] if seen.outputs else None
-    floats = [each for each in tensors_of((call.args, call.kwargs)) if each.is_floating_point() and each.dim()]
+    name = api.name.rpartition(".")[2]
+    # Attention adds a mask of float32 to scores of any dtype.
+    operands = (call.args[:3], {**call.kwargs, "attn_mask": None}) if name == _ATTENTION else (call.args, call.kwargs)
+    floats = [each for each in tensors_of(operands) if each.is_floating_point() and each.dim()]
     mixes = len({each.dtype for each in floats}) > 1
     is_refused = natural is None and mixes and not _needs_numbers(seen)
     # A product takes operands of only one dtype, which the meta device does not check.
-    is_cast = mixes and dtype in HALVES and is_product(api.name.rpartition(".")[2])
+    is_cast = mixes and dtype in HALVES and is_product(name)
     if dtype.is_floating_point and (is_refused or is_cast or (natural is not None and natural != dtype)):
         first = dtype
         seen = watch(api, call, first)

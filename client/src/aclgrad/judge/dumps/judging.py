@@ -101,7 +101,10 @@ class Judge:
             try:
                 if isinstance(computed, Exception):
                     raise computed
-                found = self._forward(computed) if is_forward(name) else self._backward(computed, given.level)
+                found = self._found(computed, name, given.level)
+                if found.has_failed and (other := computed.with_rounded_mask) is not None:
+                    again = self._found(other, name, given.level)
+                    found = found if again.has_failed else again
                 row = found.row(index, given.place, name)
             except (EntryError, NotJudgedError) as reason:
                 row = CallRow(
@@ -114,6 +117,9 @@ class Judge:
             end = time.monotonic()
             yield replace(row, seconds=end - begin)
             begin = end
+
+    def _found(self, computed: Computed, name: str, level: str) -> _Found:
+        return self._forward(computed) if is_forward(name) else self._backward(computed, level)
 
     def _forward(self, computed: Computed) -> _Found:
         call = computed.call

@@ -14,8 +14,8 @@ from aclgrad.torch.calls import LocalError
 aten: Final = torch.ops.aten
 FORWARD: Final = aten._scaled_dot_product_flash_attention_for_cpu.default  # noqa: SLF001 - ATen's name
 BACKWARD: Final = aten._scaled_dot_product_flash_attention_for_cpu_backward.default  # noqa: SLF001
-_LEAST: Final = -1e38
-"""Logarithms of fully masked rows; masked scores are far below."""
+_LEAST: Final = -3.2e38
+"""Logarithms of fully masked rows: below those of any other row, and far above masked scores."""
 _CAUSAL: Final = 2
 """The sparse mode in which a query sees keys up to its own position, counted from the first."""
 

@@ -12,6 +12,7 @@ import torch
 from aclgrad._client.calls.handles import Handle
 from aclgrad._client.calls.strided import Strided
 from aclgrad._client.programs.program import BaseProgram
+from aclgrad.composites.operands import narrow
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.families.binary import spec as binary
@@ -68,11 +69,7 @@ _BROADCASTING: Final = frozenset(each.name for family in (binary, scalar, unary)
 
 
 def _narrow(self: Value) -> Value:
-    """Returns the view with one element along each broadcast axis."""
-    if not isinstance(self, Handle) or self.view is None:
-        return self
-    strides = self.view.strides_of(self.shape)
-    return self[tuple(slice(1) if stride == 0 else slice(None) for stride in strides)] if 0 in strides else self
+    return narrow(self) if isinstance(self, Handle) else self
 
 
 def of_one(operator: str, input: str = "self") -> Row:

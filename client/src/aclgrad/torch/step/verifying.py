@@ -23,7 +23,7 @@ _OF_GRADIENTS: Final = 50.0
 _OF_MODULES: Final = 10.0
 """Factor for the results of modules."""
 _OF_NOISE: Final = 20.0
-"""Factor for the effect of changing all inputs in their last bit."""
+"""Factor for the effect of changing all parameters in their last bit."""
 _SHARE: Final = 1e-2
 """Share of the gradients' mean size: smaller ones are rounding errors of 0."""
 
@@ -171,16 +171,18 @@ def raise_difference(
 
 
 def noise_of(plan: Plan, inputs: Sequence[Tensor], state: Tensor) -> dict[fx.Node, float]:
-    """Returns how much outputs change if all inputs of a trace change in their last bit.
+    """Returns how much outputs change if all parameters change in their last bit.
 
-    Where rounding decides, such as between equal values, PyTorch's own steps differ by as much. Computed by the trace,
-    because the model's Python state may change with each call.
+    Where rounding decides, such as between equal values, PyTorch's own steps differ by as much. Other inputs stay as
+    they are: a mask of large numbers would hide other keys. Computed by the trace, because the model's Python state
+    may change with each call.
     """
     eps, outputs = torch.finfo(plan.trace.precision).eps, plan.trace.outputs
     with drawing_again(state):
         plain = _by_trace(plan, inputs, outputs)
     with drawing_again(state):
-        moved = _by_trace(plan, [_moved(each, eps) for each in inputs], outputs)
+        count = len(plan.trace.gradients)
+        moved = _by_trace(plan, [*(_moved(each, eps) for each in inputs[:count]), *inputs[count:]], outputs)
     return {each: _distance(moved[each], plain[each]) for each in outputs if plain[each].is_floating_point()}
 
 
