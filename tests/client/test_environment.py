@@ -1,14 +1,20 @@
 """Both clients: settings from the environment."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import aclgrad
+from aclgrad._client.settings.credentials import VARIABLES as CREDENTIALS
 from aclgrad._client.settings.environment import VARIABLES
+from aclgrad.commands import program
 from aclgrad.testing import TestServer
 from tools.calling import maybe_await
 
+PAGE = Path(__file__).parents[2] / "docs/command-line.md"
 both = pytest.mark.parametrize("kind", [aclgrad.Client, aclgrad.AsyncClient])
 GIVEN = {
     "ACLGRAD_TARGET": "unix:/run/aclgrad.sock",
@@ -74,3 +80,8 @@ async def test_such_a_client_calls(kind: Any, server: TestServer, monkeypatch: p
     client = kind.from_env(retries=0)
     assert await maybe_await(client.list_operators())
     await maybe_await(client.close())
+
+
+def test_the_page_and_the_help_of_the_command_line_have_the_variables_of_tls() -> None:
+    for text in (PAGE.read_text(), CliRunner().invoke(program, ["--help"]).output):
+        assert [name for name in CREDENTIALS if not re.search(rf"\b{name}\b", text)] == []

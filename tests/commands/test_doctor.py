@@ -112,14 +112,19 @@ def secured(*names: str, asks: bool = False) -> Peer:
 # The server that the client meets, its variables, and the beginning and end of the error.
 FAILURES: dict[str, tuple[Peer, dict[str, str], str, str]] = {
     "a_dead_port": (lambda _: nullcontext("127.0.0.1:1"), {}, "Connection refused", "the network lets it through"),
-    "no_socket": (lambda _: nullcontext("unix:/none/s"), {}, "No such file or directory", "listens on unix:/none/s"),
+    "no_socket": (
+        lambda _: nullcontext("unix:/none/s"),
+        {},
+        "No such file or directory",
+        "check that a server listens on unix:/none/s",
+    ),
     "http_1": (speaking(peers.speak_http1), {}, "http1.x server (HTTP status 400)", "lets it through"),
     "silence": (speaking(peers.keep_silent), {}, "no answer within 0.5 s", "status page at its --admin"),
     "a_firewall": (lambda _: peers.dropping(), {}, "no answer within 0.5 s", "status page at its --admin"),
-    "tls_alone": (secured("127.0.0.1"), {}, "Socket closed", "with a certificate and its key if it asks for one"),
+    "tls_alone": (secured("127.0.0.1"), {}, "Socket closed", "ACLGRAD_CERTIFICATE, ACLGRAD_KEY) if it asks for one"),
     "plaintext_alone": (speaking(peers.speak_http1), {"ACLGRAD_TLS": "true"}, "does not speak TLS", "on the server"),
     "authority": (secured("127.0.0.1"), {"ACLGRAD_TLS": "true"}, "is not trusted", "authority that signed it"),
-    "another_name": (secured("g.example"), {"ACLGRAD_CA": "CA"}, "for another host", "a name that it has"),
+    "another_name": (secured("g.example"), {"ACLGRAD_CA": "CA"}, "for another host", "(ACLGRAD_SERVER_NAME)"),
     "no_certificate": (secured("127.0.0.1", asks=True), {"ACLGRAD_CA": "CA"}, "Socket closed", "if it asks for one"),
     "no_proxy_there": (secured(), {"http_proxy": NOBODY}, "the proxy 127.0.0.1:1 of http_proxy", "a direct way"),
     "a_proxy_port": (secured(), {"http_proxy": f"{NOBODY}0000000"}, "no number from 1 to 65535", "a direct way"),

@@ -24,6 +24,9 @@ Measure a server:
 All commands: aclgrad --help. Run a server: aclgrad serve. The tab key completes
 words after: eval "$(aclgrad completion)"
 """
+_TLS: Final = """\
+ACLGRAD_CA=ca.crt, or ACLGRAD_TLS=true for public authorities; a client certificate: ACLGRAD_CERTIFICATE and
+ACLGRAD_KEY; a token: ACLGRAD_TOKEN; a server certificate for another name: ACLGRAD_SERVER_NAME"""
 _LONGEST_SENTENCE: Final = 1000  # in characters
 _OVERVIEW: Final = "aclgrad.overview"
 _WORDS: Final = "aclgrad.words"
@@ -37,7 +40,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group that shows the overview without arguments, and has the exit codes below its help."""
+    """A group that shows the overview without arguments, and has exit codes and the variables of TLS below its help."""
 
     command_class = Command
 
@@ -52,6 +55,8 @@ class Group(click.Group):
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(int(code)), meaning) for code, meaning in MEANINGS.items()])
+        with formatter.section("Servers with TLS"):
+            formatter.write_text(_TLS)
 
     def invoke(self, context: click.Context) -> Any:
         """Prints errors of usage as JSON too, if that is asked for; click prints its lines and exits."""

@@ -29,14 +29,18 @@ _TLS_CAUSES: Final = (
     (
         "WRONG_VERSION_NUMBER",
         "the server does not speak TLS",
-        "give no credentials or tls=False, or put TLS on the server",
+        "give no credentials (ACLGRAD_CA) or tls=False (ACLGRAD_TLS=false), or put TLS on the server",
     ),
-    ("hostname verification", "the server's certificate is for another host", "give the target a name that it has"),
+    (
+        "hostname verification",
+        "the server's certificate is for another host",
+        "give the target a name that it has, or set server_name= (ACLGRAD_SERVER_NAME)",
+    ),
     ("certificate has expired", "the server's certificate has expired", "renew it"),
     (
         "CERTIFICATE_VERIFY_FAILED",
         "the server's certificate is not trusted",
-        "give ca= of the authority that signed it",
+        "give aclgrad.Credentials(ca=...) or ACLGRAD_CA the certificate of the authority that signed it",
     ),
 )
 """The core's texts of failed handshakes, with problem and remedy."""
@@ -162,8 +166,8 @@ def _core_error(code: grpc.StatusCode, details: str, target: str, proxy: Proxy |
             return errors.ServerUnreachableError(f"{target}: {details}", remedy=remedy)
         if _UNREACHED.search(details) and _CUT.search(details):
             remedy = (
-                "the server ended the connection before the first call: if it has TLS, give credentials="
-                "aclgrad.Credentials(ca=...), with a certificate and its key if it asks for one"
+                "the server ended the connection before the first call: if it has TLS, give aclgrad.Credentials(ca=...)"
+                " or ACLGRAD_CA, and certificate= and key= (ACLGRAD_CERTIFICATE, ACLGRAD_KEY) if it asks for one"
             )
         if _UNREACHED.search(details):
             return errors.ServerUnreachableError(f"{target}: no connection: {_cause(details)}", remedy=remedy)
