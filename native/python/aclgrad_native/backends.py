@@ -23,7 +23,7 @@ _FEATURE_LIBRARIES: Final = ("ops_infer", "ops_train", "math", "sparse", "fft", 
 def library_files(backend: str, environment: Mapping[str, str] = os.environ) -> list[LibraryFile]:
     """Returns the files to open for `host`, `ascend`, `auto` or the path of a library.
 
-    `auto` means `ascend` if libascendcl is found, even if it cannot be used: it must not silently fall back to the CPU.
+    `auto` means `ascend` if libascendcl is found, even if it cannot be used, and `host` if not.
     """
     if backend == "auto":
         backend = "ascend" if found_runtime(environment) else "host"

@@ -90,6 +90,7 @@ class Server:
         probed = await probe(settings, on_card) if self._probes else None
         library, device = await open_device(settings, self._completions, self._lose_device, on_card)
         view.library, view.device = library, device
+        self._warn_of_the_cpu(library)
         view.product = product = product_of(device.soc_name)
         view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s, probed)
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
@@ -165,6 +166,13 @@ class Server:
         self._view.certificates = certificates
         self._view.access = Access(identities) if identities else None
         watch_files([each for each in (certificates and certificates.current, identities) if each], self._watch_ends)
+
+    def _warn_of_the_cpu(self, library: Library) -> None:
+        """Warns once for all workers if there was a choice and it fell on the CPU."""
+        is_first = self._view.place is None or self._view.place.index == 0
+        if is_first and library.computes_on_cpu and self._settings.backend == "auto":
+            remedy = "for a card, source CANN's set_env.sh and give --backend ascend; for the CPU, give --backend host"
+            log.warning("computing on the CPU: no libascendcl.so was found; %s", remedy)
 
     def _announce(self, device: Device, library: Library) -> None:
         """Logs addresses and settings. None is secret: settings have only the paths of keys."""

@@ -184,6 +184,16 @@ def test_server_writes_no_file() -> None:
             process.kill()
 
 
+@slow
+@pytest.mark.parametrize(("backend", "times"), [("auto", 1), ("host", 0)])
+def test_a_cpu_that_nobody_asked_for_is_warned_of_once(tmp_path: Path, backend: str, times: int) -> None:
+    nowhere = dict.fromkeys(("ASCEND_HOME_PATH", "LD_LIBRARY_PATH"), str(tmp_path))
+    with Server("--backend", backend, "--workers", "2", **nowhere) as server:
+        told = [line for line in server.log.splitlines() if "no libascendcl.so was found" in line]
+        assert len(told) == times, server.log
+        assert all("WARNING" in line.upper() and "--backend ascend" in line for line in told)
+
+
 def test_card_without_its_driver_is_no_reason_to_compute_on_the_cpu(tmp_path: Path) -> None:
     """CANN is looked for in a folder that is empty. A flag goes before the variable."""
     nowhere = dict.fromkeys(("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "LD_LIBRARY_PATH"), str(tmp_path))
