@@ -37,10 +37,12 @@ def test_the_docs_stay_short() -> None:
 
 def test_the_judge_prints_what_the_readme_shows(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    ((command, shown),) = re.findall(r"^```text\n\$ aclgrad (.*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    ((command, shown),) = re.findall(r"^```text\n\$ aclgrad ([^\n]*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    found = printed(str(Path(sys.executable).with_name("aclgrad")), *command.split(), folder=tmp_path).splitlines()
-    assert [line for line in _SECONDS.sub("", shown).splitlines() if line not in {"...", *found}] == []
+    found = printed(str(Path(sys.executable).with_name("aclgrad")), *command.split(), folder=tmp_path)
+    begin, end = _SECONDS.sub("", shown).split("...\n")
+    assert found.startswith(begin)
+    assert found.endswith(end)
 
 
 def test_the_step_prints_what_the_readme_shows(tmp_path: Path) -> None:

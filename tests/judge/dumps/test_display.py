@@ -55,9 +55,14 @@ def test_coverage_then_the_first_wrong_call_then_apis_then_the_verdict() -> None
     assert text.count("Functional.batch_norm 110") == 1
 
 
-def test_failed_calls_are_shown_as_they_come_and_all_with_verbose() -> None:
-    assert len(re.findall("^failed ", shown("eighteen"), re.MULTILINE)) == 18
+def test_failed_calls_are_named_as_they_come_and_all_are_explained_with_verbose() -> None:
+    text = shown("eighteen")
+    assert len(re.findall("^failed ", text, re.MULTILINE)) == 18
+    found = re.search(r"^first wrong call: .*\n(  .*)$", text, re.MULTILINE)
+    assert found is not None
+    assert text.count(found[1]) == 1
     lines = shown("eighteen", verbose=True)
+    assert lines.count(found[1]) == 2
     assert len(re.findall(r"^(?:passed|failed|noted|not judged) \S+ward$", lines, re.MULTILINE)) == 372
 
 

@@ -35,7 +35,7 @@ _Item = TypeVar("_Item")
 
 
 class Display(Screen):
-    """Shows failed calls, or with `verbose` all, as they arrive, and the conclusions at the end."""
+    """Shows failed calls by name, or with `verbose` all with their findings, as they arrive, and the conclusions."""
 
     def each(self, items: Sequence[_Item], description: str) -> Iterator[_Item]:
         """Yields the items, with a progress bar."""
@@ -52,7 +52,7 @@ class Display(Screen):
             return
         place = f" {row.place}" if row.place else ""
         self._print(f"[{STYLES[row.verdict]}]{WORDS[row.verdict]}[/] {escape(row.name + place)}")
-        for line in _findings(row):
+        for line in _findings(row) if self._verbose else ():
             self._print(escape(line), _INDENT)
 
     def end(self, summary: Summary, run: Run) -> None:
