@@ -1,4 +1,4 @@
-"""docs/coverage.md: its tables, what they promise, and the line that README has of it."""
+"""docs/coverage.md: its tables, what they promise, and what README says of it."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,6 +18,13 @@ _HEADS: Final = {
 _ROW: Final = re.compile(
     r"^\| (?P<name>\w+) \| (?P<calls>\d+) of (?P<all>\d+) \| (?P<operations>\d+) % \| (?P<bytes>\d+) % \|", re.MULTILINE
 )
+_TOTALS: Final = re.compile(
+    r"^\*\*(?P<complete>\d+) of (?P<all>\d+) models have no kernel that stays here in a block: on average, "
+    r"(?P<calls>\d+ %) of the backward calls and (?P<operations>\d+ %) of the FLOPs are the server's\. As a step, "
+    r"(?P<whole>\d+) of \d+ are a single program, and (?P<of_step>\d+ %) of the FLOPs of the (?P<traced>\d+) ",
+    re.MULTILINE,
+)
+"""The text that `totals` makes."""
 Found = Mapping[str, Mapping[str, Shares]]
 """Shares by way and model."""
 
@@ -106,12 +113,13 @@ def totals(found: Found) -> str:
 
 
 def readme_line(coverage_page_text: str) -> str:
-    """Returns the line on coverage that README has, cut from the page; it links to it."""
-    line = re.search(
-        r"^\*\*(\d+ of \d+ models) (have .*?)\. As a step, ",
-        coverage_page_text,
-        re.MULTILINE,
-    )
+    """Returns README's sentences on coverage with the figures of the page; they link to it."""
+    line = _TOTALS.search(coverage_page_text)
     if line is None:
         raise SystemExit(f"{PAGE.name} has no totals; run `make coverage`")
-    return f"[{line[1]}](docs/coverage.md) {line[2]}."
+    return (
+        f"As whole steps of [{line['all']} small models](docs/coverage.md), the server computes {line['of_step']} of "
+        f"the FLOPs of the {line['traced']} that can be traced, {line['whole']} of them in one program. With single "
+        f"gradients, it computes {line['calls']} of the backward calls and {line['operations']} of the FLOPs on "
+        f"average; in {line['complete']} models, only plain arithmetic is left to PyTorch here."
+    )
