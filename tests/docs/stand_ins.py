@@ -29,6 +29,8 @@ _ENDS: Final = ("--help", "--version", "probe", "doctor", "token")
 
 
 def make(words: list[str]) -> int:
+    # As `make build`, it leaves an environment to activate.
+    python3(["-m", "venv", ".venv"])
     command = [shutil.which("make", path=os.defpath) or "make", "-C", str(ROOT), "--dry-run", *words]
     return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
 
