@@ -7,15 +7,17 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 import aclgrad
+import aclgrad.testing
 from aclgrad.commands import load_page
 from aclgrad.commands.load import TOO_LATE, Measured, closed_loop, open_loop
 from aclgrad.commands.promise import Search
@@ -237,6 +239,46 @@ def test_a_server_that_never_keeps_the_limit_gets_no_promise() -> None:
     Clock().run(search.run(sleep))
     assert search.promised is None
     assert "none was found at p99 below 49 ms" in load_page.headline([search])
+
+
+@pytest.mark.parametrize(("error", "probes"), [(aclgrad.ServerUnreachableError, 2), (aclgrad.ConnectionLostError, 3)])
+def test_a_search_ends_when_the_server_is_gone(error: type[aclgrad.AclgradError], probes: int) -> None:
+    """In the second probe: at once if the server cannot be reached, else after a probe without any answer."""
+    search, clock = Search("calls/s", limit_ms=60.0, seconds=1.0), Clock()
+
+    async def send() -> None:
+        if clock.seconds > 1.5:
+            raise error("gone")
+        await sleep()
+
+    with pytest.raises(error):
+        clock.run(search.run(send))
+    assert len(search.probes) == probes
+    other = Search("programs/s", limit_ms=60.0, seconds=1.0)
+    told = "calls/s: not found yet, the run ended early; programs/s: not measured"
+    assert load_page.headline([search, other]) == f"here: {told}"
+
+
+def test_a_report_says_that_the_server_went_away(run: Run, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(aclgrad.testing.serve())
+
+        def stop() -> None:
+            while len(server.calls) < 30:
+                time.sleep(0.01)
+            stack.close()
+
+        stopping = threading.Thread(target=stop)
+        stopping.start()
+        flags = ("--report", tmp_path, "--target", server.target)
+        result = run("bench --seconds 0.5", *flags, ACLGRAD_CONNECT_TIMEOUT_S="0.2")
+        stopping.join()
+    assert result.exit_code == 3, result.output
+    assert "aclgrad bench: the server went away after" in result.stderr
+    assert "the report is partial" in result.stderr
+    told = json.loads((tmp_path / "report.json").read_text())
+    assert (told["complete"], "went away" in told["ended_early"]) == (False, True)
+    assert "went away" in (tmp_path / "index.html").read_text()
 
 
 def test_a_report_has_a_page_and_its_figures(run: Run, tmp_path: Path) -> None:

@@ -57,11 +57,11 @@ def text(run: Run) -> str:
     return "\n".join((*_table(HEADINGS, rows(run)), "", *_table(("objective", "measured", ""), judged(run)), ""))
 
 
-def write(folder: Path, address: str, searches: Sequence[Search], runs: Sequence[Run], *, complete: bool) -> None:
-    """Writes the page; `address` is that of the server whose rates were searched."""
+def write(folder: Path, address: str, searches: Sequence[Search], runs: Sequence[Run], early: str) -> None:
+    """Writes the page; `address` is that of the server whose rates were searched, `early` why the run ended early."""
     served = "aclgrad_server on the host library, which computes on the CPU"
     about = facts(address, served, commit(), beside=place_of_generator(address))
-    page = render("make load", searches, about, map(section, runs), COLUMNS, complete=complete)
+    page = render("make load", searches, about, map(section, runs), COLUMNS, early=early)
     (folder / PAGE).write_text(page, encoding="utf-8")
 
 

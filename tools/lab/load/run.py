@@ -15,7 +15,7 @@ from typing import Any, Final
 import psutil
 
 import aclgrad
-from aclgrad.commands.bench_report import PAGE, find_promises
+from aclgrad.commands.bench_report import PAGE, Early, find_promises
 from aclgrad.commands.called import operator_called, ten_steps_called
 from aclgrad.commands.load_page import headline
 from aclgrad.commands.promise import Search
@@ -131,27 +131,27 @@ def main(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     threading.stack_size(STACK_BYTES)
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    searches, runs, is_complete, address = [], list[Run](), False, ""
+    searches, runs, early, address = [], list[Run](), "interrupted, or a scenario broke off", ""
     try:
         with Server("--log-level", "warning") as server:
             address = server.address
-            searches, has_ended = _promises(address, flags.p99_ms, SHORT_S if is_short else PROBE_S * flags.factor)
+            searches, ended = _promises(address, flags.p99_ms, SHORT_S if is_short else PROBE_S * flags.factor)
         print(headline(searches), flush=True)
-        for name in (flags.scenarios or [each for each in known if each != SHORT]) if has_ended else ():
+        for name in (flags.scenarios or [each for each in known if each != SHORT]) if ended is None else ():
             runs.append(_run(scenario.read(name).scaled(flags.factor)))
             print(report.text(runs[-1]), flush=True)
-        is_complete = has_ended
+        early = ended.why if ended else ""
     finally:
         # What was measured before a scenario broke off, or somebody pressed Ctrl-C, is told all the same.
-        report.write(FOLDER, address, searches, runs, complete=is_complete)
+        report.write(FOLDER, address, searches, runs, early)
         print(f"the report is in {FOLDER}/{PAGE}")
     # The short form does not promise: its rates are too short for p99.
     is_promised = is_short or all(each.promised for each in searches)
     is_kept = all(judged.passed for run in runs for judged in judge(run))
-    return 0 if is_complete and is_promised and is_kept else 1
+    return 0 if not early and is_promised and is_kept else 1
 
 
-def _promises(address: str, limit_ms: float, seconds: float) -> tuple[list[Search], bool]:
+def _promises(address: str, limit_ms: float, seconds: float) -> tuple[list[Search], Early | None]:
     with aclgrad.Client(address) as client:
         product = Product(client.server_status().product)
     called = [operator_called(product, OPERATOR, "float32", "16 KB"), ten_steps_called(product)]

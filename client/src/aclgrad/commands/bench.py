@@ -25,6 +25,7 @@ from aclgrad.exits import exit_codes, fail, print_json
 from aclgrad.judge.findings.charts import Axis, chart, curve
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.products import Product
+from aclgrad.progress import waiting
 from aclgrad.tables import new_console
 from aclgrad.tables import table as columns
 from aclgrad.units import counted
@@ -88,16 +89,16 @@ def _reported(options: Options, folder: Path) -> int:
     with report_folder(folder, overwrite=options.force):
         status, called = _status(options), _called(options)
         seconds = options.seconds or PROBE_S
-        searches, is_complete = find_promises(options.target, called, options.p99_ms, seconds, options.timeout_s)
+        searches, early = find_promises(options.target, called, options.p99_ms, seconds, options.timeout_s)
         if any(each.probes for each in searches):
-            found = write_report(folder, options.target, status, called, searches, complete=is_complete)
+            found = write_report(folder, options.target, status, called, searches, early)
             if options.as_json:
                 print_json(found)
             else:
                 click.echo(found["headline"])
                 click.echo(f"the page is {folder / PAGE}, with its figures in {FIGURES}")
-    if not is_complete:
-        fail("bench", "interrupted; the report is partial", ExitCode.INTERRUPTED)
+    if early:
+        fail("bench", f"{early.why}; the report is partial", early.exit_code)
     return 0 if all(each.promised for each in searches) else ExitCode.WRONG
 
 
@@ -111,16 +112,17 @@ def _called(options: Options) -> list[Called]:
 
 
 def _status(options: Options) -> ServerStatus:
-    with Client.from_env(**connection(options.target)) as client:
+    with Client.from_env(**connection(options.target)) as client, waiting(f"waiting for {options.target}"):
         return client.server_status()
 
 
 async def _run(called: Called, options: Options, measured: Measured) -> None:
     # Without retries, which would hide the server's refusals; but another server takes over from one that is silent.
     settings: dict[str, Any] = {"timeout_s": options.timeout_s, "on_call": measured.note, "retries": 0}
-    async with AsyncClient.from_env(options.target, **settings) as client:
+    async with AsyncClient.from_env(**connection(options.target), **settings) as client:
         send = called.sender(client)
-        await send()  # connects, and learns which values the server reads
+        with waiting(f"waiting for {options.target}"):
+            await send()  # connects, and learns which values the server reads
         seconds = options.seconds or LOAD_S
         async with bar(seconds, lambda: figures(measured)):
             if options.rate is None:

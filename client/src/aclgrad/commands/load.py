@@ -13,6 +13,7 @@ import numpy as np
 
 from aclgrad._client.reports import CallReport
 from aclgrad.errors import AclgradError
+from aclgrad.judge.findings.rows import GONE
 
 MAX_WAITING: Final = 1_000
 """The most calls of an open loop that wait for their answer; a further call fails at once."""
@@ -33,6 +34,8 @@ class Measured:
     retries: int = 0
     retry_budget: int | None = None
     """What the client has left; None before its first call has ended."""
+    gone: AclgradError | None = None
+    """The error of the latest call if it says that the server is gone; None after an answer."""
 
     def note(self, report: CallReport) -> None:
         """Counts what the client did by itself."""
@@ -116,7 +119,9 @@ async def _make(send: Send, due: float, measured: Measured) -> None:
         await send()
     except AclgradError as error:
         measured.errors[error.reason or type(error).__name__] += 1
+        measured.gone = error if isinstance(error, GONE) else None
     else:
+        measured.gone = None
         measured.milliseconds.append(1e3 * (asyncio.get_running_loop().time() - due))
 
 

@@ -48,9 +48,9 @@ def headline(searches: Sequence[Search]) -> str:
     return f"here: {'; '.join(map(_promise, searches)) or 'nothing was measured'}"
 
 
-def warnings(searches: Sequence[Search], *, complete: bool) -> list[str]:
-    """Returns what readers of the headline have to know."""
-    found = [] if complete else ["The run was interrupted. What was measured before is below."]
+def warnings(searches: Sequence[Search], early: str = "") -> list[str]:
+    """Returns what readers of the headline have to know; `early` says why the run ended early."""
+    found = [f"The run ended early: {early}. What was measured before is below."] if early else []
     return found + [
         f"For {each.name}, the generator took {each.promised.generator_cores:.2f} cores of one that it can use, so the "
         "server may carry more. Run the load from several processes or machines at once."
@@ -95,9 +95,12 @@ def render(
     sections: Iterable[Section] = (),
     columns: Mapping[str, str] | None = None,
     *,
-    complete: bool = True,
+    early: str = "",
 ) -> str:
-    """Returns the page: the promises, how each was found, then other sections, and what the columns mean."""
+    """Returns the page: the promises, how each was found, then other sections, and what the columns mean.
+
+    `early` says why the run ended early.
+    """
     # What a page is not given is an error.
     environment = Environment(
         loader=PackageLoader("aclgrad", ""),
@@ -109,7 +112,7 @@ def render(
     return environment.get_template("commands/load_page.html.j2").render(
         title=title,
         headline=headline(searches),
-        warnings=warnings(searches, complete=complete),
+        warnings=warnings(searches, early),
         facts=facts,
         sections=[*map(search_section, searches), *sections],
         columns=_COLUMNS | dict(columns or {}),
@@ -129,6 +132,10 @@ def _promise(search: Search) -> str:
     limit = f"p99 below {search.limit_ms:g} ms"
     if search.promised is not None:
         return f"{search.promised.offered:,.0f} {search.name} at {limit}"
+    if not search.probes:
+        return f"{search.name}: not measured"
+    if not search.has_ended:
+        return f"{search.name}: not found yet, the run ended early"
     offered = [each.offered for each in search.probes if each.offered]
     lowest = f", not even at {min(offered):,.0f}" if offered else ""
     return f"{search.name}: none was found at {limit}{lowest}"

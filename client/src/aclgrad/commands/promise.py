@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aclgrad.commands.load import Measured, Send, closed_loop, open_loop
+from aclgrad.errors import ServerUnreachableError
 
 CALLERS: Final = 16
 """Of the closed loop, which finds about how many calls the server answers at most."""
@@ -51,6 +52,8 @@ class Search:
     probes: list[Probe] = field(default_factory=list)
     promised: Probe | None = None
     """What was confirmed; None if nothing was."""
+    has_ended: bool = False
+    """Whether the search came to its end, so that a rate that was not found cannot be promised."""
     now: Measured = field(default_factory=Measured)
     """What the present probe has seen so far."""
 
@@ -65,7 +68,14 @@ class Search:
         return self.promised is not None and self.promised.generator_cores >= BUSY
 
     async def run(self, send: Send) -> None:
-        """Halves the interval that has the highest rate, and offers the last good rate once more, for longer."""
+        """Halves the interval that has the highest rate, and offers the last good rate once more, for longer.
+
+        Raises the error of the calls if the server goes away.
+        """
+        self.promised = await self._find(send)
+        self.has_ended = True
+
+    async def _find(self, send: Send) -> Probe | None:
         at_most = (await self._probe(send, 0.0, self.seconds)).measured.rate * ABOVE
         low, high = 0.0, at_most
         for _ in range(HALVINGS if at_most else 0):
@@ -79,9 +89,9 @@ class Search:
         for _ in range(CONFIRMATIONS if low else 0):
             probe = await self._probe(send, low, CONFIRMED_FOR * self.seconds)
             if probe.keeps(self.limit_ms):
-                self.promised = probe
-                return
+                return probe
             low *= LESS
+        return None
 
     async def _probe(self, send: Send, rate: float, seconds: float) -> Probe:
         self.now = Measured()
@@ -94,6 +104,9 @@ class Search:
         finally:
             cores = (time.process_time() - cpu_s) / (time.monotonic() - begin)
             self.probes.append(Probe(rate, self.now, cores))
+        # A broken connection is no end, but no server can be reached if the client has waited for one.
+        if (gone := self.now.gone) and (not self.now.answered or isinstance(gone, ServerUnreachableError)):
+            raise gone
         return self.probes[-1]
 
     def about(self) -> Mapping[str, Any]:
