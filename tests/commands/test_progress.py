@@ -90,3 +90,10 @@ def test_json_has_no_bar(testing: TestServer) -> None:
 def test_no_terminal_has_no_bar() -> None:
     done = subprocess.run([sys.executable, "-c", BAR.format(fails=False)], capture_output=True, check=True)
     assert (done.stderr, done.stdout.count(b"line")) == (b"", 4)
+
+
+@pytest.mark.parametrize("words", ["status", "operators --target", "bench --seconds 1 --target"])
+def test_a_server_that_does_not_answer_is_named_while_a_command_waits(words: str) -> None:
+    main, environment = "from aclgrad.cli import main; main()", {"ACLGRAD_CONNECT_TIMEOUT_S": "0.3"}
+    _, shown = on_terminal("-c", main, *words.split(), "127.0.0.1:1", stdout="terminal", env=environment)
+    assert b"waiting for 127.0.0.1:1" in shown

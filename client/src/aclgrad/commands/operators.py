@@ -21,6 +21,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.operators.spec import counts
 from aclgrad.products import Product
+from aclgrad.progress import waiting
 from aclgrad.tables import new_console
 from aclgrad.tables import table as columns
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -49,7 +50,7 @@ def operators(name: str | None, as_json: bool, target: str | None) -> None:
 
 
 def _of_server(target: str) -> dict[str, ByProduct]:
-    with Client.from_env(**connection(target)) as client:
+    with Client.from_env(**connection(target)) as client, waiting(f"waiting for {target}"):
         product = client.server_status().product
         return {each.name: {product: each} for each in client.list_operators()}
 

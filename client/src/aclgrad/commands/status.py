@@ -22,6 +22,7 @@ from aclgrad.descriptions.status import ServerStatus, status_of
 from aclgrad.errors import AclgradError, InvalidSettingError
 from aclgrad.exit_codes import ExitCode
 from aclgrad.exits import exit_codes, print_json
+from aclgrad.progress import waiting
 from aclgrad.tables import new_console
 
 Answer = tuple[str, ServerStatus | str]
@@ -38,7 +39,8 @@ def status(interval_s: float | None, as_json: bool, target: str) -> None:
         if interval_s is not None:
             _watch(targets, interval_s, as_json=as_json)
         # A single server's error is the command's.
-        answers = _ask(targets) if len(targets) > 1 else [(targets[0], status_of(host_status(targets[0])))]
+        with waiting(f"waiting for {target}"):
+            answers = _ask(targets) if len(targets) > 1 else [(targets[0], status_of(host_status(targets[0])))]
         _print(new_console(), answers, as_json=as_json)
         if any(isinstance(found, str) for _, found in answers):
             sys.exit(ExitCode.SERVER)
