@@ -55,6 +55,7 @@ def compare(folder: Path, a: str, b: str, *arguments: str) -> Checked:
 def judged(command: str, folder: Path, *arguments: str) -> Checked:
     """Runs a command that judges, with a file of rows in the folder."""
     path = folder / "rows.jsonl"
+    path.unlink(missing_ok=True)
     result = CliRunner().invoke(aclgrad, [command, "--rows", str(path), *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return Checked(result.exit_code, result.output, *read(path))

@@ -101,7 +101,7 @@ def test_every_row_passes_and_says_what_it_is_about(address: str, tmp_path: Path
     earlier = tmp_path / "earlier.jsonl"
     lines = (tmp_path / "rows.jsonl").read_text().splitlines()
     earlier.write_text("\n".join([lines[0].replace('"passed"', '"failed"'), *lines[1:]]))
-    again = check(tmp_path, address, "--compare", str(earlier), "--html", str(page), only=["listing"])
+    again = check(tmp_path, address, "--compare", str(earlier), "--html", str(page), "--force", only=["listing"])
     assert again.exit_code == 0
     assert page.read_text().count("<section>") == 2
     assert "Verdicts that changed" in page.read_text()
@@ -115,6 +115,12 @@ def test_memory_of_a_servers_devices_comes_back(few: pytest.MonkeyPatch, server:
 REFUSED = {
     "no_rows": (["{address}", "--compare", "{file}", "--html", "{folder}/report.html"], "line 1 of"),
     "no_page": (["{address}", "--compare", "{file}"], "add --html FILE"),
+    "rows_there": (["{address}", "--rows", "{file}"], "exists; give another file, or --force to replace it"),
+    "a_page_there": (["{address}", "--html", "{file}"], "exists; give another file, or --force to replace it"),
+    "the_earlier_rows": (
+        ["{address}", "--rows", "{file}", "--compare", "{file}", "--html", "{folder}/report.html", "--force"],
+        "{file} is the earlier run of --compare",
+    ),
     "no_folder": (["127.0.0.1:1", "--html", "{folder}/nowhere/report.html"], "there is no folder"),
     "a_bundle_there": (["{address}", "--bundle", "{file}"], "exists; give another file, or --force to replace it"),
     "no_folder_of_a_bundle": (["{address}", "--bundle", "{folder}/nowhere/worst.zip"], "there is no folder"),
@@ -122,6 +128,7 @@ REFUSED = {
     "export_to_a_file": (["{address}", "--msprobe", "{file}"], "is a file"),
     "export_below_a_file": (["{address}", "--msprobe", "{file}/below"], "Not a directory"),
     "export_to_a_used_folder": (["{address}", "--msprobe", "{folder}"], "{folder} is not empty"),
+    "no_time": (["{address}", "--timeout-s", "-5"], "-5.0 is not in the range x>0"),
     "no_target": (["nonsense"], "aclgrad check: "),
     "a_url": (["http://127.0.0.1:1"], "aclgrad check: "),
     "nobody_there": (["{address},127.0.0.1:1"], "127.0.0.1:1"),

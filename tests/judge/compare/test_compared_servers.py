@@ -152,6 +152,7 @@ def test_targets_that_are_not_two_servers_are_refused(address: str, tmp_path: Pa
         ((f"{address},127.0.0.1:1", address), "compare one with one other"),
         ((address, address, "--only", "pad"), "there is no operator pad"),
         ((address, address, "--html", str(tmp_path / "nowhere" / "report.html")), "there is no folder"),
+        ((address, address, "--html", __file__), "exists; give another file, or --force to replace it"),
     ):
         result = CliRunner().invoke(program, ["compare", *arguments])
         expected = 3 if arguments[1] == "127.0.0.1:1" else 2

@@ -57,14 +57,14 @@ CHECKS: Final = (
 @click.option("--html", type=FILE, help="Write a report with plots.")
 @click.option("--compare", type=OLD_FILE, help="Show the rows of an earlier --rows file beside this run's.")
 @click.option("--bundle", type=FILE, help="Write the worst call or program that failed, to repeat it.")
-@click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
+@click.option("--force", is_flag=True, help="Replace the files of --rows, --html and --bundle if they exist.")
 @click.option(
     "--msprobe",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Write accuracy as msprobe's tables, and its calls as a dump, to make them on a GPU.",
 )
-@click.option("--timeout-s", default=120.0, show_default=True, help="Time limit of one call.")
+@click.option("--timeout-s", type=SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
 @verbose
 def check_command(address: str | None, **given: Any) -> None:
     """Compares the gradients of the server at TARGET with their definitions.
@@ -95,6 +95,7 @@ def check_command(address: str | None, **given: Any) -> None:
 @as_json
 @click.option("--rows", type=FILE, help="Write a JSON line for each row as it comes, and a last one with the summary.")
 @click.option("--html", type=FILE, help="Write a report.")
+@click.option("--force", is_flag=True, help="Replace the files of --rows and --html if they exist.")
 @click.option("--timeout-s", type=SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
 @verbose
 def compare_command(**given: Any) -> None:

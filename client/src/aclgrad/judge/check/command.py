@@ -30,8 +30,8 @@ from aclgrad.judge.findings.rows import (
     names_of,
     read_rows,
 )
-from aclgrad.judge.findings.run import Told, WorstCall, exits_by_report, judge_all
-from aclgrad.new_files import check_unwritten, checked_folder
+from aclgrad.judge.findings.run import Told, WorstCall, check_outputs, exits_by_report, judge_all
+from aclgrad.new_files import check_unwritten
 from aclgrad.progress import waiting
 
 Check = Callable[[Selection], Iterator[Task]]
@@ -143,8 +143,12 @@ class Options:
 @exits_by_report
 def check(options: Options) -> tuple[Report, Told]:
     """Checks the servers, shows and writes the rows, and exits."""
-    for path in filter(None, (options.rows, options.html, options.bundle)):
-        checked_folder(path)
+    for name, path in (("--rows", options.rows), ("--html", options.html)):
+        if path and options.compare and path.exists() and path.samefile(options.compare):
+            raise ValueError(
+                f"{path} is the earlier run of --compare, which {name} would destroy; give {name} another file"
+            )
+    check_outputs((options.rows, options.html, options.bundle), overwrite=options.force)
     if options.bundle:
         check_unwritten(options.bundle, overwrite=options.force)
     if options.msprobe:

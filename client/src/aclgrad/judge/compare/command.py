@@ -28,8 +28,7 @@ from aclgrad.judge.findings.rows import (
     names_of,
     worst_first,
 )
-from aclgrad.judge.findings.run import Told, exits_by_report, judge_all
-from aclgrad.new_files import checked_folder
+from aclgrad.judge.findings.run import Told, check_outputs, exits_by_report, judge_all
 from aclgrad.progress import waiting
 from aclgrad.tables import table
 
@@ -218,14 +217,14 @@ class Options:
     rows: Path | None
     as_json: bool
     html: Path | None
+    force: bool
     timeout_s: float
 
 
 @exits_by_report
 def compare(options: Options) -> tuple[Report, Told]:
     """Compares the servers, shows and writes the rows, and exits."""
-    for path in filter(None, (options.rows, options.html)):
-        checked_folder(path)
+    check_outputs((options.rows, options.html), overwrite=options.force)
     dumped: list[Call] = []
     if options.dump:
         # Only this needs PyTorch.

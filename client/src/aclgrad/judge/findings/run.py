@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
@@ -17,6 +17,7 @@ from aclgrad.judge import bundles
 from aclgrad.judge.bundles import Bundle, JudgedProgram
 from aclgrad.judge.findings.display import Display, line_of
 from aclgrad.judge.findings.rows import GONE, End, Finding, Origin, Report, Row, Task, Verdict, error_of, write_line
+from aclgrad.new_files import check_unwritten, checked_folder
 
 _REFUSED: Final = (LimitExceededError, PermissionDeniedError)
 
@@ -103,6 +104,15 @@ class WorstCall:
 
 def _share_of(row: Row) -> float:
     return error_of(row.figures.get("error_of_limit"))
+
+
+def check_outputs(paths: Iterable[Path | None], *, overwrite: bool) -> None:
+    """Raises ValueError if one of these files cannot be made, or exists and must not be replaced."""
+    for path in filter(None, paths):
+        checked_folder(path)
+        # Pipes and /dev/null are only written to.
+        if path.is_file():
+            check_unwritten(path, overwrite=overwrite)
 
 
 def judge_all(
