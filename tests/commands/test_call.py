@@ -139,7 +139,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     ("command", "problem"),
     [
         ("call avg_pool9d_backward", "operator avg_pool9d_backward is not known; call one of avg_pool2d_backward"),
-        (f"{CALL} grad_output=/nowhere.npy", "No such file"),
+        (f"{CALL} grad_output=/nowhere.npy", "grad_output=/nowhere.npy: No such file or directory; give a file (npy"),
         (f"{CALL} grad_output={{grad}} sizes=3", "sizes is not known; adaptive_avg_pool2d_backward takes grad_output"),
         (f"{MAX_POOL} ceil_mode=maybe", "ceil_mode=maybe: give true or false"),
         (f"{CALL}", "is a shape, and no other input is an array"),

@@ -165,10 +165,11 @@ def test_a_wrong_program_has_one_line_that_says_where(
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{", "line 1 column 2"),
+        ("{", "is no JSON (line 1, column 2)"),
+        ("set -e", 'give a file like {"steps": [...]}: see'),
         ("[" * 100_000, "recursion"),
         ('{"steps": NaN}', "it has NaN, which is no number"),
-        (b"\xff", "can't decode byte"),
+        (b"\xff", "is no JSON: it is no text; give a file like"),
     ],
 )
 def test_what_is_no_json_has_one_line(run: Run, tmp_path: Path, content: str | bytes, told: str) -> None:

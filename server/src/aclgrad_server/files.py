@@ -35,6 +35,8 @@ def read_trusted(path: Path, *, is_key: bool = False) -> bytes:
                 raise UnusableFileError(f"{path} is no file; give the path of one")
             _check(path, status, is_key)
             content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UnusableFileError(f"there is no file {path}; correct the path, or put the file there") from error
     except OSError as error:
         remedy = f"user {os.geteuid()} has to read it"
         raise UnusableFileError(f"{path} cannot be read: {error.strerror or error}; {remedy}") from error

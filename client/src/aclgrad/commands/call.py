@@ -26,6 +26,7 @@ from aclgrad.wire.values import AttributeValue
 
 _ASKED_S: Final = 1.0
 """Time limit of the question what a server takes, if this client does not know the call."""
+_INPUT_FORM: Final = "a file (npy, npz, safetensors) or sizes such as 8,64,56,56"
 _BOOLS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -103,11 +104,9 @@ def _parse(
         if name in kinds:
             attributes[name] = _read(written, value, *_form(written, kinds[name]))
         elif is_file(value):
-            inputs[name] = load(value)
+            inputs[name] = _loaded(written, value)
         else:
-            inputs[name] = _read(
-                written, value, _integers, "a file (npy, npz, safetensors) or sizes such as 8,64,56,56"
-            )
+            inputs[name] = _read(written, value, _integers, _INPUT_FORM)
     return inputs, attributes
 
 
@@ -122,6 +121,13 @@ def _read(name: str, value: str, read: Callable[[str], Any], form: str) -> Any:
         return read(value)
     except (ValueError, KeyError):
         raise ValueError(f"{name}={value}: give {form}") from None
+
+
+def _loaded(name: str, value: str) -> Array:
+    try:
+        return load(value)
+    except OSError as error:
+        raise ValueError(f"{name}={value}: {error.strerror or error}; give {_INPUT_FORM}") from error
 
 
 def _integers(text: str) -> tuple[int, ...]:

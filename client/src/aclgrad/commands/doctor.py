@@ -106,9 +106,16 @@ def _asked(name: str, target: str) -> tuple[Row, ServerStatus | None]:
     except DeadlinePassedError:
         return failed(name, f"no answer within {_ANSWER_S:g} s", _SILENT), None
     except AclgradError as error:
-        return failed(name, line_of(error)), None
+        return _failed(name, error), None
     told = f"{status.product}, {status.library} {status.runtime_version}" if status.library else status.product
     return passed(name, f"aclgrad {status.version}, {told}; answered in {span(time.monotonic() - start)}"), status
+
+
+def _failed(name: str, error: AclgradError) -> Row:
+    """Returns the row of an error, whose message ends with the remedy."""
+    told, remedy = line_of(error), " ".join((error.remedy or "").split())
+    problem = told.removesuffix(f"; {remedy}")
+    return failed(name, problem, "" if problem == told else remedy)
 
 
 def _of_gradient(target: str) -> Row:
@@ -120,7 +127,7 @@ def _of_gradient(target: str) -> Row:
                 return noted(f"{target}: gradient", "the server lists no operator that this client knows")
             found = task.judge()
     except AclgradError as error:
-        return failed(f"{target}: gradient", line_of(error))
+        return _failed(f"{target}: gradient", error)
     except CheckError as error:
         return noted(f"{target}: gradient", str(error))
     make = failed if found.verdict is Verdict.FAILED else passed

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import connection
@@ -13,6 +13,8 @@ from aclgrad.judge.programs.form import program_of
 from aclgrad.judge.programs.program import Program, Returned
 from aclgrad.judge.programs.sending import send
 from aclgrad.progress import waiting
+
+_FORM: Final = 'give a file like {"steps": [...]}: see `aclgrad call --help`'
 
 
 def call_program(path: Path, output: Path | None, force: bool, timeout_s: float, as_json: bool, target: str) -> None:
@@ -36,6 +38,11 @@ def read_program(path: Path) -> tuple[Program, tuple[Returned, ...]]:
     try:
         fields = json.loads(content, parse_constant=_no_number, object_pairs_hook=_unique)
         return program_of(fields, lambda file: load(str(path.parent / file)))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"{path} is no JSON ({place}): {error.msg}; {_FORM}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no JSON: it is no text; {_FORM}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
 
