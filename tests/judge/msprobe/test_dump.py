@@ -220,3 +220,20 @@ def test_steps_and_ranks_are_found_in_their_order(tmp_path: Path) -> None:
     assert find_dumps(path) == find_dumps(path.parent) == [(path, Path())]
     with pytest.raises(DumpError, match=r"neither .*dump\.json nor another"):
         find_dumps(tmp_path / "step3/rank0")
+
+
+def test_links_to_steps_are_followed_once(tmp_path: Path) -> None:
+    """Links that lead around the folder, in a circle or to a step that was found do not."""
+    for folder in ("runs/step0/rank0", "runs/step1", "chosen/step2"):
+        (tmp_path / folder).mkdir(parents=True)
+        write(tmp_path / folder, CALL)
+    chosen = tmp_path / "chosen"
+    (tmp_path / "runs/step0/circle").symlink_to(tmp_path / "runs/step0")
+    for name, leads_to in (
+        ("step0", "runs/step0"),
+        ("step1", "runs/step1"),
+        ("above", "."),
+        ("latest", "chosen/step2"),
+    ):
+        (chosen / name).symlink_to(tmp_path / leads_to)
+    assert [each.folder.as_posix() for each in find_dumps(chosen)] == ["step0/rank0", "step1", "step2"]

@@ -6,7 +6,9 @@ A dump is an untrusted file: everything is checked here or where it is used, and
 import hashlib
 import json
 import math
+import os
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,20 +58,39 @@ class Found(NamedTuple):
 def find_dumps(path: Path) -> list[Found]:
     """Returns the dump that `path` names, or all of a folder's steps, stages and ranks, step2 before step10.
 
-    They may be at any depth: trainers keep a folder for each stage of a step. Raises DumpError if there are none.
+    They may be at any depth, also behind links to folders: trainers keep a folder for each stage of a step. Raises
+    DumpError if there are none.
     """
     if not path.is_dir():
         return [Found(path, Path())]
     found = [
-        Found(each, folder)
-        for each in path.rglob(_NAME)
-        if _FOLDER.fullmatch(str(folder := each.parent.relative_to(path)))
+        Found(each / _NAME, folder)
+        for each in _folders(path)
+        if os.path.lexists(each / _NAME) and _FOLDER.fullmatch(str(folder := each.relative_to(path)))
     ]
     if not found:
         files = f"neither {path / _NAME} nor another {_NAME} below it"
         remedy = "name the dump_path of PrecisionDebugger, after its stop() and step()"
         raise DumpError(f"{path} holds no dump: there is {files}; {remedy}")
     return sorted(found, key=_natural)
+
+
+def _folders(top: Path) -> Iterator[Path]:
+    """Yields the folder and all below it, each once: first without links, then behind links, but none around `top`."""
+    root = top.resolve()
+    seen: set[Path] = set()
+    waiting = deque([top])
+    while waiting:
+        for name, names, _ in os.walk(waiting.popleft()):
+            folder = Path(name)
+            real = folder.resolve()
+            if real in seen:
+                names.clear()
+                continue
+            seen.add(real)
+            links = (each for each in map(folder.joinpath, sorted(names)) if each.is_symlink())
+            waiting += (each for each in links if not root.is_relative_to(each.resolve()))
+            yield folder
 
 
 def _natural(found: Found) -> list[tuple[int, str]]:
