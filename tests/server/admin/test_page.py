@@ -81,7 +81,8 @@ def test_what_a_sound_server_shows() -> None:
         "Programs programs a second 2.5 ran since start 1,234 5 failed steps since start 56,789 0 failed "
         "time of a program 1.25 ms p99 2 s",
         "failed convolution convolution_backward 0 - - 0 unpooling max_unpool2d_backward 206 1.25 ms 85 µs 3",
-        "Other calls: 1 without a single operator (malformed, or programs that failed as a whole), "
+        "Other calls: 1 without a single operator (malformed, cancelled before they were read, or programs that failed "
+        "as a whole), "
         "2,000 of operators that the server does not know.",
         "LOST M 0 0 ",
         "0 Ascend910B1 up pool 1 MiB used, 2 MiB held, of 1 GiB",

@@ -269,7 +269,8 @@ def status_of(message: pb.GetServerStatusResponse) -> ServerStatus:
 
 
 _UNNAMED: Final = {
-    "none": "{} without a single operator (malformed, or programs that failed as a whole)",
+    "none": "{} without a single operator (malformed, cancelled before they were read, or programs that failed as a "
+    "whole)",
     "unknown": "{} of operators that the server does not know",
 }
 """What calls under these names of `OperatorStatus` are, with their number."""
