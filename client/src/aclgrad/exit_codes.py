@@ -15,10 +15,11 @@ class ExitCode(IntEnum):
 
 
 MEANINGS: Final = {
-    ExitCode.WELL: "all is well",
-    ExitCode.WRONG: "a result is wrong, a call of `bench` failed, or `doctor` found a fault",
+    ExitCode.WELL: "all is well; `status`: the servers answered, even if they have problems",
+    ExitCode.WRONG: "a result is wrong, or with `--require-all` one was not judged; "
+    "`bench` had a failed call, or found no rate to promise; `doctor` found a fault",
     ExitCode.UNUSABLE: "usage, a file or the request is wrong, or nothing could be judged",
-    ExitCode.SERVER: "a server cannot be reached, or it failed (`doctor`: 1)",
+    ExitCode.SERVER: "a server cannot be reached, refuses the caller, or failed (`doctor`: 1)",
     ExitCode.INTERRUPTED: "Ctrl-C; what was found so far is reported",
 }
 """As `aclgrad --help` and docs/command-line.md have it."""
