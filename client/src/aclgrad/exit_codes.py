@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
 
 
 MEANINGS: Final = {
-    ExitCode.WELL: "all is well; `status`: the servers answered, even if they have problems",
+    ExitCode.WELL: "all is well; `status`: the servers answered, even with problems",
     ExitCode.WRONG: "a result is wrong, or with `--require-all` one was not judged; "
     "`bench` had a failed call, or found no rate to promise; `doctor` found a fault",
     ExitCode.UNUSABLE: "usage, a file or the request is wrong, or nothing could be judged",
