@@ -59,7 +59,7 @@ def find_dumps(path: Path) -> list[Found]:
     """Returns the dump that `path` names, or all of a folder's steps, stages and ranks, step2 before step10.
 
     They may be at any depth, also behind links to folders: trainers keep a folder for each stage of a step. Raises
-    DumpError if there are none.
+    DumpError if it finds no dump.
     """
     if not path.is_dir():
         return [Found(path, Path())]
