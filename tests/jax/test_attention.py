@@ -139,15 +139,23 @@ def test_queries_of_the_lowest_biases_alone_see_all_keys(client: aclgrad.Client,
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16, jnp.bfloat16])
-@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize(
+    "hiding",
+    [
+        {"is_causal": True},
+        {"mask": np.tri(T, S, dtype=np.bool_)},
+        {"mask": (np.arange(S) < np.array([2, S])[:, None])[:, None, None]},
+    ],
+    ids=["causal", "positions", "keys"],
+)
 @pytest.mark.parametrize("low", ["lowest", "infinite"])
 def test_queries_of_padding_alone_see_what_a_mask_hides(
-    client: aclgrad.Client, dtype: Any, is_causal: bool, low: str
+    client: aclgrad.Client, dtype: Any, hiding: dict[str, Any], low: str
 ) -> None:
     """JAX's score of hidden keys is higher than such a bias."""
     arrays, grad = ([jnp.asarray(each, dtype) for each in some] for some in (operands(B), [drawn(B, T, N, H)]))
     bias = jnp.where(np.arange(S) < 2, jnp.finfo(dtype).min if low == "lowest" else -jnp.inf, 0).astype(dtype)
-    options = {"bias": bias, "is_causal": True} if is_causal else {"bias": bias, "mask": np.tri(T, S, dtype=np.bool_)}
+    options = {"bias": bias, **hiding}
     wide = [each.astype(jnp.float32) for each in (*arrays, grad[0], bias)]
     theirs = partial(jax.nn.dot_product_attention, **options | {"bias": wide[4]})
     _, pull = jax.vjp(ours(client, **options), *arrays)

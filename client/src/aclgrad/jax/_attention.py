@@ -216,7 +216,6 @@ class _AttentionCall(RemoteCall):
             "input_layout": "BSND",
             "sparse_mode": _CAUSAL if is_causal else 0,
         }
-        self._is_causal = is_causal
         self._check(types["query"], types["key"])
 
     def _check(self, query: jax.ShapeDtypeStruct, key: jax.ShapeDtypeStruct) -> None:
@@ -278,7 +277,8 @@ class _AttentionCall(RemoteCall):
             bias = _joined_masks(given["bias"], mapped, batch)
             lower = bias < _HIDDEN
             if lower.any():
-                all_hidden = ~np.tri(*whole[2:], dtype=np.bool_)[None, None] if self._is_causal else unseen
+                is_causal = self._attributes["sparse_mode"] == _CAUSAL
+                all_hidden = ~np.tri(*whole[2:], dtype=np.bool_)[None, None] if is_causal else unseen
                 if all_hidden is not None:
                     is_low = (all_hidden | lower).all(-1, keepdims=True)
                     hidden = all_hidden & is_low & ~all_hidden.all(-1, keepdims=True)
@@ -299,10 +299,14 @@ class _AttentionCall(RemoteCall):
 
 def _of_hidden(hidden: _callbacks.Array, grad: _callbacks.Array, kv_heads: int) -> _callbacks.Array:
     """Returns the share of each value's gradient from queries whose weights go to keys that a mask hides."""
-    (batch, queries, heads, size), keys = grad.shape, hidden.shape[-1]
-    weights = np.broadcast_to(hidden / np.maximum(hidden.sum(-1, keepdims=True), 1), (batch, heads, queries, keys))
-    shares = np.einsum("bnts,btnh->bsnh", weights, grad.astype(np.float64))
-    found: _callbacks.Array = shares.reshape(batch, keys, kv_heads, heads // kv_heads, size).sum(3).astype(grad.dtype)
+    (batch, queries, heads, size), (*shared, _, keys) = grad.shape, hidden.shape
+    whole = np.broadcast_to(hidden, (*shared, queries, keys))
+    rows = whole.any((0, 1, 3))
+    few = whole[:, :, rows]
+    weights = few / np.maximum(few.sum(-1, keepdims=True), 1)
+    shares = weights.swapaxes(2, 3) @ grad[:, rows].transpose(0, 2, 1, 3).astype(np.float64)
+    of_groups = shares.reshape(batch, kv_heads, heads // kv_heads, keys, size).sum(2)
+    found: _callbacks.Array = of_groups.transpose(0, 2, 1, 3).astype(grad.dtype)
     return found
 
 
