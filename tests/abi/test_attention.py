@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tools.abi.acl import Library
 
@@ -19,6 +18,8 @@ from .attention import (
     values,
 )
 from .products import FILL, TYPES
+
+torch = pytest.importorskip("torch")
 
 LAYOUTS = ("BNSD", "BSND", "BSH", "SBH")
 SIZES = (2, 6, 9, 11, 10, 3, 7)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tools.abi.acl import Library
 
 from .table_gradients import call, gradient_of
+
+torch = pytest.importorskip("torch")
 
 NAME = "prelu_backward"
 

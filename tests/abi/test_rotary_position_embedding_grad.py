@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-import torch
 
 from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.parts import samples_of
@@ -12,6 +11,8 @@ from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
 from .table_gradients import call, device_arrays, gradient_of, masked_gradients_of
+
+torch = pytest.importorskip("torch")
 
 NAME = "rotary_position_embedding_grad"
 ROUNDING = {"float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}

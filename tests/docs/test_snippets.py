@@ -44,6 +44,7 @@ def first_steps(page: str) -> list[Snippet]:
 
 
 def test_the_first_snippets_run(server: Server, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     run(first_steps("README.md") + first_steps("docs/quick-start.md"), server, tmp_path)
 
 
